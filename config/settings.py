@@ -1,0 +1,262 @@
+"""All settings, typed: environment variables in, Django settings out. `docs/configuration.md` is printed from here.
+
+A missing, malformed or unknown variable stops the start with a sentence that names it (`SettingsError`).
+"""
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import unquote
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, PostgresDsn, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core import logs, tracing
+from core.errors import SettingsError
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+_DEVELOPMENT_SECRET = "development-only-" + "0" * 40
+
+
+def _bootstrap_servers(value: str) -> str:
+    if not all(re.fullmatch(r"[^\s:,]+:\d{1,5}", server) for server in value.split(",")):
+        raise ValueError("must be host:port, or several of them separated by commas")
+    return value
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Environment(BaseSettings):
+    """One field a variable, the variable's name in capitals; the description is its row in the configuration table."""
+
+    model_config = SettingsConfigDict(frozen=True, case_sensitive=False, extra="ignore", secrets_dir=None)
+
+    pin_environment: Literal["development", "production"] = Field(
+        "development", description="`production` refuses DEBUG, the default secret and embedded servers."
+    )
+    debug: bool = Field(False, description="Django's debug pages; refused in production.")
+    secret_key: SecretStr = Field(
+        SecretStr(_DEVELOPMENT_SECRET), min_length=32, description="Django's secret; must be set in production."
+    )
+    allowed_hosts: str = Field("127.0.0.1,localhost", description="Host names that the web answers to, by commas.")
+    database_url: PostgresDsn = Field(
+        description="PostgreSQL 16 or later, as postgresql://user:password@host:port/name."
+    )
+    database_connect_timeout_seconds: int = Field(3, ge=1, le=60, description="Limit for opening a connection.")
+    database_statement_timeout_ms: int = Field(30_000, ge=0, description="Limit of one statement; 0 is none.")
+    database_lock_timeout_ms: int = Field(5_000, ge=0, description="Longest wait for a lock; 0 is no limit.")
+    database_idle_in_transaction_timeout_ms: int = Field(
+        60_000, ge=0, description="The server ends a session that idles this long inside a transaction; 0 is never."
+    )
+    kafka_bootstrap_servers: Annotated[str, AfterValidator(_bootstrap_servers)] = Field(
+        description="Kafka brokers, as host:port separated by commas."
+    )
+    kafka_profile: Literal["kafka", "embedded"] = Field(
+        "kafka", description="`embedded` adds the client settings that the embedded broker of demo and tests needs."
+    )
+    kafka_topic_partitions: int = Field(
+        12, ge=1, le=1_000, description="Partitions of a topic that ensure_topics makes."
+    )
+    kafka_topic_replication: int = Field(1, ge=1, le=9, description="Replicas of a topic that ensure_topics makes.")
+    kafka_topic_retention_hours: int = Field(168, ge=1, description="Retention of a topic that ensure_topics makes.")
+    pin_platform_tenant_id: UUID = Field(
+        UUID("00000000-0000-7000-8000-000000000001"), description="The tenant of PIN's own consultants."
+    )
+    appointment_timeout_interval_seconds: Seconds = Field(60, description="Pause between ticks of the timeout worker.")
+    appointment_timeout_batch_size: int = Field(
+        200, ge=1, le=100_000, description="Appointments expired a cycle at most."
+    )
+    appointment_timeout_max_duration_seconds: Seconds = Field(
+        30, description="Past it a cycle starts no further item; the next cycle takes the rest."
+    )
+    appointment_min_decision_minutes: int = Field(
+        0, ge=0, le=1_440, description="A request whose deadline would be nearer than this is refused."
+    )
+    max_pending_per_client_and_owner: int = Field(
+        5, ge=1, le=10_000, description="Pending requests of one client to one owner at most."
+    )
+    reminder_dispatch_interval_seconds: Seconds = Field(60, description="Pause between ticks of the dispatcher.")
+    reminder_dispatch_batch_size: int = Field(500, ge=1, le=100_000, description="Reminders sent a transaction.")
+    reminder_dispatch_max_duration_seconds: Seconds = Field(
+        300, description="Past it a run of the dispatcher starts no further batch."
+    )
+    reminder_stale_after_minutes: int = Field(
+        10, ge=0, le=40_320, description="A reminder is not sent when its event ended longer ago; at least two ticks."
+    )
+    outbox_retention_days: int = Field(7, ge=1, le=3_650, description="Published messages are kept this long.")
+    outbox_max_message_bytes: int = Field(
+        900_000, ge=1_000, description="A larger payload is an error of the change that publishes it."
+    )
+    outbox_poll_interval_seconds: Seconds = Field(
+        0.25, description="Pause between polls of the relay without a wake-up."
+    )
+    job_runs_retention_days: int = Field(30, ge=1, le=3_650, description="Recorded worker cycles are kept this long.")
+    liveness_seconds: Seconds = Field(
+        120, description="/livez fails when the worker's loop has not beaten for this long."
+    )
+    metrics_host: str = Field("127.0.0.1", description="Address of the workers' metrics server; 0.0.0.0 in containers.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
+    otlp_endpoint: str = Field("", description="Base URL of an OpenTelemetry collector (OTLP over HTTP); empty is off.")
+
+    @model_validator(mode="after")
+    def _stale_limit_covers_two_ticks(self) -> Self:
+        """A reminder that is merely late by normal polling must never count as stale (spec 90, after an outage)."""
+        if self.reminder_stale_after_minutes * 60 < 2 * self.reminder_dispatch_interval_seconds:
+            raise ValueError(
+                "REMINDER_STALE_AFTER_MINUTES must be at least two ticks of REMINDER_DISPATCH_INTERVAL_SECONDS"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _production_is_not_a_playground(self) -> Self:
+        if self.pin_environment == "production":
+            if self.debug:
+                raise ValueError("DEBUG must be off when PIN_ENVIRONMENT is production")
+            if self.secret_key.get_secret_value() == _DEVELOPMENT_SECRET:
+                raise ValueError("SECRET_KEY must be set when PIN_ENVIRONMENT is production")
+            if self.kafka_profile == "embedded":
+                raise ValueError("KAFKA_PROFILE must not be embedded when PIN_ENVIRONMENT is production")
+        return self
+
+
+# Variables with these beginnings are ours alone, so any unknown one is a slip; elsewhere only a near miss is.
+_OWN_PREFIXES = ("APPOINTMENT_", "REMINDER_", "OUTBOX_", "JOB_RUNS_", "MAX_PENDING_")
+# What Kubernetes and Compose add for a service of that name.
+_SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
+
+
+def _unknown_variables(names: set[str], known: set[str]) -> list[str]:
+    sentences = []
+    for name in sorted(names - known):
+        if _SERVICE_LINK.search(name):
+            continue
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+        if near or name.startswith(_OWN_PREFIXES):
+            hint = f"; did you mean {near[0]}?" if near else ""
+            sentences.append(f"{name} is not a setting of this program{hint}")
+    return sentences
+
+
+def load(environ: dict[str, str]) -> Environment:
+    """The settings in `environ`; raises SettingsError with a sentence for each variable at fault."""
+    known = {name.upper() for name in Environment.model_fields}
+    present = {name.upper(): value for name, value in environ.items()}
+    sentences = _unknown_variables(set(present), known)
+    try:
+        settings = Environment.model_validate({n.lower(): v for n, v in present.items() if n in known})
+    except ValidationError as error:
+        for fault in error.errors(include_input=False, include_url=False):
+            name = str(fault["loc"][0]).upper() if fault["loc"] else ""
+            what = "is missing" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
+            sentences.append(f"{name}: {what}" if name else what)
+    if sentences:
+        raise SettingsError("\n".join(sentences))
+    return settings
+
+
+def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
+    host = url.hosts()[0]
+    query = dict(url.query_params())
+    timeouts = {
+        "statement_timeout": env.database_statement_timeout_ms,
+        "lock_timeout": env.database_lock_timeout_ms,
+        "idle_in_transaction_session_timeout": env.database_idle_in_transaction_timeout_ms,
+    }
+    return {
+        "ENGINE": "django_prometheus.db.backends.postgresql",
+        "NAME": unquote((url.path or "").lstrip("/")),
+        "USER": unquote(host["username"] or ""),
+        "PASSWORD": unquote(host["password"] or ""),
+        "HOST": host["host"] or "",
+        "PORT": host["port"] or "",
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+        "OPTIONS": {
+            "connect_timeout": env.database_connect_timeout_seconds,
+            "tcp_user_timeout": 5_000,
+            "keepalives_idle": 10,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "application_name": os.environ.get("PIN_PROCESS_NAME", "pin-calendar"),
+            "options": " ".join(f"-c {name}={value}" for name, value in timeouts.items()),
+            **query,
+        },
+    }
+
+
+ENV = load(dict(os.environ))
+logs.configure(level=ENV.log_level)
+if ENV.otlp_endpoint:
+    tracing.configure(otlp_endpoint=ENV.otlp_endpoint, service_name="pin-calendar")
+
+DEBUG = ENV.debug
+SECRET_KEY = ENV.secret_key.get_secret_value()
+ALLOWED_HOSTS = [host.strip() for host in ENV.allowed_hosts.split(",") if host.strip()]
+DATABASES = {"default": _database(ENV.database_url, ENV)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_prometheus",
+    "workers",
+    "outbox",
+    "audit",
+    "reminders",
+    "pin_calendar",
+    "appointments",
+    "ops",
+]
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+LANGUAGE_CODE = "en"
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "static"
+LOGGING_CONFIG = None
+PROMETHEUS_EXPORT_MIGRATIONS = False
+
+_PRODUCTION = ENV.pin_environment == "production"
+SECURE_SSL_REDIRECT = _PRODUCTION
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_HSTS_SECONDS = 31_536_000 if _PRODUCTION else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _PRODUCTION
+SECURE_HSTS_PRELOAD = _PRODUCTION
+SESSION_COOKIE_SECURE = _PRODUCTION
+CSRF_COOKIE_SECURE = _PRODUCTION

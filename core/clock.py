@@ -1,0 +1,30 @@
+"""The only place that reads the system clock.
+
+Entry points (a request, a worker's cycle, a consumed message) call `now()` once and pass the instant down as `as_of`.
+"""
+
+import datetime
+
+
+def now() -> datetime.datetime:
+    """The present instant, aware, in UTC."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+def parse_instant(text: str) -> datetime.datetime:
+    """An ISO 8601 instant with `Z` or an offset, in UTC.
+
+    Raises ValueError with a sentence that says what is wrong, also for a naive time.
+    """
+    try:
+        instant = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not an ISO 8601 instant, such as 2026-03-01T10:00:00Z") from None
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone; write it with Z or an offset, such as 2026-03-01T10:00:00Z")
+    return instant.astimezone(datetime.UTC)
+
+
+def iso(instant: datetime.datetime) -> str:
+    """The instant as messages and logs spell it: UTC, six fraction digits, Z."""
+    return instant.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

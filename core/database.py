@@ -1,0 +1,31 @@
+"""Telling a fault of the database from a fault of the row."""
+
+from django.db import InterfaceError, OperationalError
+from django.db import Error as DatabaseError
+
+# SQLSTATE classes that say "the server or the way to it": connection, resources, operator intervention, system, and
+# the transaction states that follow a fail-over to a read-only server.
+_INFRASTRUCTURE_CLASSES = ("08", "53", "58", "57P", "25006", "F0", "XX")
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """The SQLSTATE of a Django database error, None when the server sent none."""
+    state = getattr(error.__cause__, "sqlstate", None)
+    return state if isinstance(state, str) else None
+
+
+def constraint_name(error: BaseException) -> str | None:
+    """The constraint that an IntegrityError names, None for other errors."""
+    diagnostics = getattr(error.__cause__, "diag", None)
+    name = getattr(diagnostics, "constraint_name", None)
+    return name if isinstance(name, str) else None
+
+
+def is_infrastructure_error(error: BaseException) -> bool:
+    """True when the database or the connection is at fault, so that no single row is to blame and a retry may help."""
+    if not isinstance(error, DatabaseError):
+        return False
+    state = sqlstate(error)
+    if state is None:
+        return isinstance(error, OperationalError | InterfaceError)
+    return state.startswith(_INFRASTRUCTURE_CLASSES)

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class CalendarConfig(AppConfig):
+    name = "pin_calendar"
+    verbose_name = "Calendar"
