@@ -9,10 +9,12 @@ import datetime
 import time
 import zlib
 from collections.abc import Iterable
+from uuid import UUID
 
 import orjson
 from django.conf import settings
 from django.db import connection, transaction
+from psycopg import Cursor
 
 from contracts.base import Message
 from core import tracing
@@ -63,12 +65,15 @@ def publish(messages: Iterable[Message], *, as_of: datetime.datetime) -> None:
     """
     if not connection.in_atomic_block:
         raise NoTransaction("publish() belongs into the transaction of the change that it tells")
-    told_in, trace = str(correlation_id()), tracing.traceparent()
+    told_in, trace = correlation_id(), tracing.traceparent()
     limit = settings.ENV.outbox_max_message_bytes
     rows = [_row(message, n, correlation=told_in, trace=trace, max_bytes=limit) for n, message in enumerate(messages)]
     if not rows:
         return
-    with connection.cursor() as cursor:
+    # The driver's cursor sends parameters apart from the statement; Django's own writes them into it, and quoting this
+    # much JSON costs as much as inserting it.
+    driver = Cursor(connection.connection)
+    with connection.make_cursor(driver) as cursor:  # type: ignore[arg-type]  # the stubs expect the wrapper that it makes
         cursor.execute(_INSERT, [orjson.dumps(rows).decode(), told_in, trace, as_of])
         written = cursor.rowcount
     if written != len(rows):
@@ -81,13 +86,13 @@ def shard_of(key: str) -> int:
     return zlib.crc32(key.encode()) % SHARDS
 
 
-def _row(message: Message, n: int, *, correlation: str, trace: str | None, max_bytes: int) -> dict[str, object]:
+def _row(message: Message, n: int, *, correlation: UUID, trace: str | None, max_bytes: int) -> dict[str, object]:
     payload, key, topic = message.to_json(), message.key, message.TOPIC
     size = len(payload) if payload.isascii() else len(payload.encode())
     if size > max_bytes:
         raise MessageTooLarge(f"{topic} of key {key} has {size} bytes, more than {max_bytes}")
-    message_id, tenant_id = str(new_id()), str(message.tenant_id)
-    headers = {
+    message_id, tenant_id = new_id(), message.tenant_id
+    headers: dict[str, object] = {
         "ce_specversion": "1.0",
         "ce_id": message_id,
         "ce_type": topic,
