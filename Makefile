@@ -1,0 +1,52 @@
+# Everything runs from a virtual environment in .venv and on servers embedded in it; see `make help`.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+ARGS ?=
+PY := .venv/bin/python
+UV := .venv/bin/uv
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --custom-compile-command "make lock"
+
+.PHONY: help setup demo test check check-on-servers shell lock schemas
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "ARGS=... is passed on; DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS, when set, replace the embedded servers."
+
+setup: .venv/.ready ## Make .venv with the locked dependencies (PYTHON=python3.12 chooses the Python)
+
+.venv/.ready: requirements-uv.lock requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'Python 3.11 or later is needed, "$(PYTHON)" is not that. Name another: make $(MAKECMDGOALS) PYTHON=python3.12' >&2; \
+		exit 2; }
+	@$(PYTHON) dev/bootstrap.py
+
+demo: setup ## Run the whole system with sample data; Ctrl-C ends it; ARGS=--once tells the story once
+	@$(PY) -m dev.demo $(ARGS)
+
+test: setup ## Run the tests, e.g. make test ARGS="tests/outbox -x"
+	@$(PY) -m pytest $(ARGS)
+
+check: setup ## Check format, lint, types, import layers, migrations and generated files
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/lint-imports
+	@$(PY) -m dev.run -- $(MAKE) --no-print-directory check-on-servers
+
+check-on-servers:
+	$(PY) -m mypy .
+	$(PY) -m dev.migrations
+	$(PY) -m contracts.generate --check
+
+shell: setup ## Open a Django shell on embedded servers with an empty, migrated database
+	@$(PY) -m dev.run -- $(PY) manage.py shell $(ARGS)
+
+lock: setup ## Lock the dependencies of pyproject.toml anew; ARGS="--upgrade" takes newer ones
+	$(LOCK) $(ARGS) --group pyproject.toml:bootstrap --output-file requirements-uv.lock
+	$(LOCK) $(ARGS) pyproject.toml --output-file requirements.lock
+	$(LOCK) $(ARGS) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+schemas: setup ## Write the JSON Schemas and examples of the messages from contracts/
+	@$(PY) -m contracts.generate
