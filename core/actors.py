@@ -15,7 +15,7 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`user_id` is the platform's id of a person; None for the system. `tenant_id` is the tenant of the actor's token."""
+    """`user_id` is the platform's id of a person, None for the system; `tenant_id` comes from the actor's token."""
 
     kind: ActorKind
     user_id: UUID | None = None

@@ -1,7 +1,7 @@
 """Telling a fault of the database from a fault of the row."""
 
-from django.db import InterfaceError, OperationalError
 from django.db import Error as DatabaseError
+from django.db import InterfaceError, OperationalError
 
 # SQLSTATE classes that say "the server or the way to it": connection, resources, operator intervention, system, and
 # the transaction states that follow a fail-over to a read-only server.
@@ -29,3 +29,8 @@ def is_infrastructure_error(error: BaseException) -> bool:
     if state is None:
         return isinstance(error, OperationalError | InterfaceError)
     return state.startswith(_INFRASTRUCTURE_CLASSES)
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """True when the statement was cancelled: by its time-out, an operator, or the watchdog of a stopping worker."""
+    return sqlstate(error) == "57014"

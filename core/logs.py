@@ -4,12 +4,13 @@ Field names are camelCase on the wire, as in messages; `log.info("appointment ex
 """
 
 import logging
+import re
 import sys
 from typing import Any
 
 import orjson
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 _RESERVED = frozenset({"event", "level", "logger", "timestamp", "exc_info", "stack_info"})
 
@@ -24,11 +25,26 @@ def _camel_keys(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> 
     return {key if key in _RESERVED or key.startswith("_") else camel(key): value for key, value in event_dict.items()}
 
 
+# What PostgreSQL adds to an error may quote a row or a literal, and with it a person's free text.
+_QUOTES = re.compile(r"^(DETAIL|CONTEXT|LINE \d+):.*(\n\s*\^\s*$)?\n?", re.MULTILINE)
+
+
+def without_quotes(text: str) -> str:
+    """The text of an error or traceback without the parts in which PostgreSQL quotes rows or statements."""
+    return _QUOTES.sub("", text)
+
+
+def _redact_exception(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:
+    if "exception" in event_dict:
+        event_dict["exception"] = without_quotes(event_dict["exception"])
+    return event_dict
+
+
 def _dumps(event_dict: Any, **_kwargs: Any) -> str:
     return orjson.dumps(event_dict, default=str).decode()
 
 
-_shared = [
+_shared: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
@@ -71,6 +87,7 @@ def configure(*, level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
+                _redact_exception,
                 _camel_keys,
                 structlog.processors.JSONRenderer(serializer=_dumps),
             ],

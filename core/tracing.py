@@ -1,4 +1,4 @@
-"""Spans and the W3C trace context that travels on outbox rows. Without OTLP configured all of it costs next to nothing."""
+"""Spans and the W3C trace context that travels on outbox rows; next to free without OTLP configured."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

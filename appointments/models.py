@@ -1,0 +1,116 @@
+"""Requests of investors for slots, and what became of them."""
+
+import datetime
+
+from django.db import models
+from django.db.models import F, Q
+
+from core.ids import new_id
+from core.indexes import Index
+from pin_calendar.models import MAX_TEXT, AvailabilitySlot, CalendarEvent
+
+
+class AppointmentStatus(models.TextChoices):
+    PENDING = "Pending"
+    CONFIRMED = "Confirmed"
+    DECLINED = "Declined"
+    CANCELLED = "Cancelled"
+    EXPIRED = "Expired"
+    COMPLETED = "Completed"
+    NO_SHOW = "NoShow"
+
+
+LIVE = (AppointmentStatus.PENDING, AppointmentStatus.CONFIRMED)
+
+
+class CancelledBy(models.TextChoices):
+    CLIENT = "Client"
+    OWNER = "Owner"
+
+
+class AppointmentQuerySet(models.QuerySet["Appointment"]):
+    def overdue(self, as_of: datetime.datetime) -> "AppointmentQuerySet":
+        """Pending past their deadline, strictly, oldest first."""
+        return self.filter(status=AppointmentStatus.PENDING, pending_expires_at__lt=as_of).order_by(
+            "pending_expires_at", "id"
+        )
+
+
+class Appointment(models.Model):
+    """One request. Its status changes only by the matrix (`appointments.matrix`)."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant_id = models.UUIDField()
+    slot = models.ForeignKey(AvailabilitySlot, models.PROTECT, related_name="appointments", db_index=False)
+    calendar_event = models.OneToOneField(CalendarEvent, models.PROTECT, related_name="appointment")
+    owner_user_id = models.UUIDField()
+    client_user_id = models.UUIDField()
+    status = models.CharField(max_length=16, choices=AppointmentStatus.choices)
+    pending_expires_at = models.DateTimeField(null=True, blank=True)
+    cancelled_by = models.CharField(max_length=16, choices=CancelledBy.choices, null=True, blank=True)  # noqa: DJ001
+    cancel_reason = models.CharField(max_length=MAX_TEXT, blank=True)
+    version = models.IntegerField(default=1)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    objects = AppointmentQuerySet.as_manager()
+
+    class Meta:
+        db_table = "appointments"
+        indexes = [
+            Index(
+                F("pending_expires_at"),
+                F("id"),
+                name="ix_appointments_pending_expires_at",
+                condition=Q(status=AppointmentStatus.PENDING),
+            ),
+            Index(F("slot_id"), name="ix_appointments_slot_id"),
+            Index(F("owner_user_id"), F("created_at"), name="ix_appointments_owner_created_at"),
+            Index(F("client_user_id"), F("created_at"), name="ix_appointments_client_created_at"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["slot"], condition=Q(status__in=LIVE), name="uq_appointments_inv_slt_3_one_live_a_slot"
+            ),
+            models.CheckConstraint(condition=Q(status__in=AppointmentStatus.values), name="ck_appointments_status"),
+            models.CheckConstraint(
+                condition=~Q(status=AppointmentStatus.PENDING) | Q(pending_expires_at__isnull=False),
+                name="ck_appointments_pending_has_deadline",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    status=AppointmentStatus.CANCELLED,
+                    cancelled_by__in=CancelledBy.values,
+                    cancelled_by__isnull=False,
+                )
+                | (~Q(status=AppointmentStatus.CANCELLED) & Q(cancelled_by__isnull=True)),
+                name="ck_appointments_cancelled_by_exactly_when_cancelled",
+            ),
+            models.CheckConstraint(condition=Q(version__gte=1), name="ck_appointments_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"appointment {self.id} ({self.status})"
+
+
+class ReassignmentConflict(models.Model):
+    """An appointment that a reassignment by the CRM left behind: its slot overlaps one of the new owner."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant_id = models.UUIDField()
+    appointment = models.ForeignKey(Appointment, models.PROTECT, related_name="reassignment_conflicts", db_index=False)
+    from_owner_user_id = models.UUIDField()
+    to_owner_user_id = models.UUIDField()
+    correlation_id = models.UUIDField()
+    created_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "reassignment_conflicts"
+        indexes = [
+            Index(F("appointment_id"), name="ix_reassignment_conflicts_appointment_id"),
+            Index(F("created_at"), name="ix_reassignment_conflicts_open", condition=Q(resolved_at__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return f"conflict of appointment {self.appointment_id}"

@@ -1,0 +1,43 @@
+"""Set-based statements: a list of rows goes to PostgreSQL as one JSON parameter, so a list of one is the same code.
+
+Django's ORM stays the way to read and to define tables; it is passed by only where a change is written for many rows
+in one round trip (docs/adr: set-based writes).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import orjson
+from django.db import connection
+
+Row = TypeVar("Row")
+
+
+def as_json(rows: Iterable[object]) -> str:
+    """The rows (dicts or dataclasses) as the text of one JSON array, for `jsonb_to_recordset(%s::jsonb)`."""
+    return orjson.dumps(list(rows)).decode()
+
+
+def columns(row_type: type, alias: str) -> str:
+    """The dataclass's fields as a select list of that table alias, in order."""
+    return ", ".join(f"{alias}.{field.name}" for field in fields(row_type))
+
+
+def execute(sql: str, params: Sequence[Any] = ()) -> int:
+    """Run one statement; the number of rows that it touched."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return int(cursor.rowcount)
+
+
+def fetch(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """All rows of one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return list(cursor.fetchall())
+
+
+def read(row_type: type[Row], sql: str, params: Sequence[Any] = ()) -> list[Row]:
+    """All rows of one query, each as a `row_type` whose fields are the columns in order."""
+    return [row_type(*row) for row in fetch(sql, params)]

@@ -1,0 +1,89 @@
+"""Rules 1 to 3 of reminders, called by the events' own services in the same transaction, on locked events."""
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from core import sql
+from core.ids import new_id
+from reminders.models import ReminderStatus, SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """What an event's reminders follow from."""
+
+    event_id: UUID
+    start_at: datetime.datetime
+    offsets_minutes: tuple[int, ...]
+
+
+def materialise(timetables: Iterable[Timetable], *, as_of: datetime.datetime) -> None:
+    """Rule 1: a row an offset, due at start − offset; Pending, or at once Skipped (past) when that is already gone."""
+    rows = [_row(timetable, offset, as_of=as_of) for timetable in timetables for offset in timetable.offsets_minutes]
+    if not rows:
+        return
+    sql.execute(
+        """
+        INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, skip_reason, created_at, updated_at)
+        SELECT x.id, x.event_id, x.offset_minutes, x.due_at, x.status, x.skip_reason, %s, %s
+        FROM jsonb_to_recordset(%s::jsonb) AS x(id uuid, event_id uuid, offset_minutes int, due_at timestamptz,
+                                                status text, skip_reason text)
+        """,
+        [as_of, as_of, sql.as_json(rows)],
+    )
+
+
+def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) -> None:
+    """Rule 2: Pending rows go and rule 1 applies anew; Sent and Skipped rows are history and stay."""
+    if not timetables:
+        return
+    sql.execute(
+        "DELETE FROM event_reminders WHERE event_id = ANY(%s) AND status = 'Pending'",
+        [[timetable.event_id for timetable in timetables]],
+    )
+    materialise(timetables, as_of=as_of)
+
+
+def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datetime) -> None:
+    """Rule 3: what is still Pending of these events is Skipped for this reason."""
+    if not event_ids:
+        return
+    sql.execute(
+        """
+        UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
+        WHERE event_id = ANY(%s) AND status = 'Pending'
+        """,
+        [reason.value, as_of, list(event_ids)],
+    )
+
+
+def lock_pending(event_ids: Sequence[UUID]) -> set[UUID]:
+    """Lock what is Pending of these events without waiting; returns the events of which a row is in another hand."""
+    rows = sql.fetch(
+        """
+        WITH had AS MATERIALIZED (
+            SELECT id FROM event_reminders WHERE event_id = ANY(%s) AND status = 'Pending'
+            FOR NO KEY UPDATE SKIP LOCKED
+        )
+        SELECT DISTINCT event_id FROM event_reminders
+        WHERE event_id = ANY(%s) AND status = 'Pending' AND id NOT IN (SELECT id FROM had)
+        """,
+        [list(event_ids), list(event_ids)],
+    )
+    return {event_id for (event_id,) in rows}
+
+
+def _row(timetable: Timetable, offset_minutes: int, *, as_of: datetime.datetime) -> dict[str, Any]:
+    due_at = timetable.start_at - datetime.timedelta(minutes=offset_minutes)
+    is_past = due_at < as_of
+    return {
+        "id": new_id(),
+        "event_id": timetable.event_id,
+        "offset_minutes": offset_minutes,
+        "due_at": due_at,
+        "status": (ReminderStatus.SKIPPED if is_past else ReminderStatus.PENDING).value,
+        "skip_reason": SkipReason.PAST.value if is_past else None,
+    }
