@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from appointments import deadlines, lifecycle, locks
+from appointments import deadlines, lifecycle
 from appointments.locks import Facts
 from appointments.matrix import Party, Verb, find
 from appointments.models import AppointmentStatus
@@ -13,7 +13,7 @@ from core.actors import Actor
 from core.database import constraint_name
 from core.errors import Inconsistent, NotFound, Refused
 from core.ids import new_id
-from pin_calendar import events
+from pin_calendar import events, slots
 from pin_calendar.models import EventOrigin, SlotStatus
 from pin_calendar.slots import Slot
 
@@ -55,11 +55,11 @@ def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Facts:
     if actor.user_id is None:
         raise Inconsistent("only a person can book")
     client_user_id = actor.user_id
-    seen = locks.read_slot(slot_id)
+    seen = slots.read(slot_id)
     if seen is None:
         raise NotFound(f"there is no slot {slot_id}")
     deadlines.lock_pending_count(client_user_id=client_user_id, owner_user_id=seen.owner_user_id)
-    slot = locks.lock_slot(slot_id)
+    slot = slots.lock(slot_id)
     if slot is None or slot.owner_user_id != seen.owner_user_id:
         raise Busy(f"slot {slot_id} is being changed")
     refuse_unbookable(slot, as_of=as_of)

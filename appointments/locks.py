@@ -90,20 +90,6 @@ def read(appointment_id: UUID) -> Facts | None:
     return found[0] if found else None
 
 
-def read_slot(slot_id: UUID) -> Slot | None:
-    """The slot as it is now, without a lock of its own."""
-    found = sql.read(
-        Slot, f"SELECT {sql.columns(Slot, 'slot')} FROM availability_slots AS slot WHERE id = %s", [slot_id]
-    )
-    return found[0] if found else None
-
-
-def lock_slot(slot_id: UUID) -> Slot | None:
-    """The slot, locked, as it is after the wait."""
-    sql.execute("SELECT 1 FROM availability_slots WHERE id = %s FOR NO KEY UPDATE", [slot_id])
-    return read_slot(slot_id)
-
-
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """The place of an appointment in the order of expiry."""

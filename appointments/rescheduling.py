@@ -12,6 +12,7 @@ from appointments.matrix import Party, Verb
 from appointments.models import AppointmentStatus
 from core.actors import Actor
 from core.errors import NotFound, Refused
+from pin_calendar import slots
 
 
 class OtherOwner(Refused):
@@ -52,7 +53,7 @@ def reschedule(
     case, party = decisions.hold(appointment_id, actor=actor, seen_version=seen_version, also_slot_ids=[to_slot_id])
     if case.appointment.owner_user_id != seen.owner_user_id:
         raise booking.Busy(f"appointment {appointment_id} is being changed")
-    to_slot = locks.read_slot(to_slot_id)
+    to_slot = slots.read(to_slot_id)
     if to_slot is None:
         raise NotFound(f"there is no slot {to_slot_id}")
     row = lifecycle.permit(Verb.RESCHEDULE, case, party=party, as_of=as_of, to_auto_confirm=to_slot.auto_confirm)

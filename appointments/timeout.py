@@ -178,8 +178,8 @@ class _Run:
                     ids = [case.appointment.id for case in half]
                     self._attempt(partial(locks.claim_again, ids, as_of=self.as_of))
             return cases
-        for case, error in broken:
-            self._fail(case, error)
+        for case, reason in broken:
+            self._fail(case, reason)
         for change in changes:
             self._count(change)
         return cases

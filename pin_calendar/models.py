@@ -135,7 +135,8 @@ class CalendarEvent(models.Model):
                 condition=Q(origin=EventOrigin.MANUAL) | Q(source_id__isnull=False), name="ck_calendar_events_source_id"
             ),
             models.CheckConstraint(
-                condition=OffsetsAreValid("reminder_offsets_minutes"), name="ck_calendar_events_reminder_offsets_minutes"
+                condition=OffsetsAreValid("reminder_offsets_minutes"),
+                name="ck_calendar_events_reminder_offsets_minutes",
             ),
             models.CheckConstraint(condition=Q(version__gte=1), name="ck_calendar_events_version"),
         ]

@@ -39,6 +39,19 @@ class SlotChange:
     to: SlotStatus
 
 
+def read(slot_id: UUID) -> Slot | None:
+    """The slot as it is now, without a lock."""
+    select = f"SELECT {sql.columns(Slot, 'slot')} FROM availability_slots AS slot WHERE id = %s"
+    found = sql.read(Slot, select, [slot_id])
+    return found[0] if found else None
+
+
+def lock(slot_id: UUID) -> Slot | None:
+    """The slot, locked, as it is after the wait."""
+    sql.execute("SELECT 1 FROM availability_slots WHERE id = %s FOR NO KEY UPDATE", [slot_id])
+    return read(slot_id)
+
+
 def book(slot: Slot) -> SlotChange:
     """Available → Booked; the caller has checked the showcase's rules."""
     return SlotChange(slot, SlotStatus.BOOKED)

@@ -92,7 +92,7 @@ class AppointmentFactory(DjangoModelFactory[Appointment]):
 
 def an_overdue_appointment(**fields: Any) -> Appointment:
     """Pending past its deadline, with its two Pending reminders; `event__...` is spelled `calendar_event__...`."""
-    appointment: Appointment = AppointmentFactory(**fields)
+    appointment: Appointment = AppointmentFactory.create(**fields)
     event = appointment.calendar_event
     offsets = tuple(event.reminder_offsets_minutes)
     schedule.materialise([schedule.Timetable(event.id, event.start_at, offsets)], as_of=appointment.created_at)

@@ -25,8 +25,8 @@ class Command(WorkerCommand):
             type=lambda text: flags.whole(text, least=1, most=1_000),
             default=1,
             metavar="N",
-            help="appointments that share a commit at most, to work off a large backlog fast; a failing one never takes "
-            "others with it (default: %(default)s)",
+            help="appointments that share a commit at most, to work off a large backlog fast; a failing one never "
+            "takes others with it (default: %(default)s)",
         )
 
     def make_job(self, options: Mapping[str, Any]) -> TimeoutJob:
