@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import orjson
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from prometheus_client import CollectorRegistry
 
 from core import clock, logs
@@ -118,7 +118,8 @@ class WorkerCommand(BaseCommand):
         stop = Stop(beat=heartbeat.beat)
         until_exit = getattr(self, "_called_from_command_line", False)
         with (
-            stopping.on_signals(stop, connection=connection, until_exit=until_exit),
+            # Not the `connection` proxy, which is another one in the watchdog's thread.
+            stopping.on_signals(stop, connection=connections[DEFAULT_DB_ALIAS], until_exit=until_exit),
             closing(self.make_job(options)) as job,
         ):
             if is_preview:

@@ -54,7 +54,8 @@ class _Budget:
 
 def turn(job: Job[Any], *, pace: Pace, stop: Stop, reporter: Reporter, monotonic: Monotonic = time.monotonic) -> Turn:
     """One cycle, reported. Whatever it raises ends up in the turn's outcome."""
-    close_old_connections()
+    if not connection.in_atomic_block:  # as in a test, whose transaction would be closed with its connection
+        close_old_connections()
     run_id, as_of = ids.new_id(), clock.now()
     with correlated(run_id), tracing.span(f"{job.name} cycle", run_id=str(run_id)):
         reporter.started(run_id=run_id, as_of=as_of)
@@ -92,7 +93,7 @@ def _judge(error: BaseException | None, *, stop: Stop) -> Outcome:
 
 
 def _disconnect() -> None:
-    """So that the next statement connects anew; a caller's transaction (of a test) is left alone."""
+    """So that the next statement connects anew."""
     if not connection.in_atomic_block:
         connection.close()
 
