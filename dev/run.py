@@ -53,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
             return run(command, environ=environ)
         except subprocess.CalledProcessError as error:
             return error.returncode
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
         except OSError as error:
             print(error, file=sys.stderr)
             return _USAGE_ERROR

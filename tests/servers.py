@@ -15,16 +15,11 @@ _SERVERS = pytest.StashKey[Servers]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start what the environment does not name, and name it there."""
+    """Start what the environment does not name, and name it there; it stops with the session, failed starts included."""
     servers = Servers("test", fast=True)
     early_config.stash[_SERVERS] = servers
+    early_config.add_cleanup(servers.close)
     os.environ.update(servers.start())
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop what was started."""
-    if servers := config.stash.get(_SERVERS, None):
-        servers.close()
 
 
 def of(config: pytest.Config) -> Servers:
