@@ -47,7 +47,7 @@ def _limits() -> str:
 def are_safe(paths: list[Path]) -> bool:
     """True when squawk finds nothing in these files; what it finds it prints."""
     squawk = Path(sys.executable).with_name("squawk")
-    command = [squawk, "--config", ROOT / ".squawk.toml", "--reporter", "gcc", *paths]
+    command: list[str | Path] = [squawk, "--config", ROOT / ".squawk.toml", "--reporter", "gcc", *paths]
     return not paths or subprocess.run(command, check=False).returncode == 0
 
 

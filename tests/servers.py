@@ -15,7 +15,7 @@ _SERVERS = pytest.StashKey[Servers]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start what the environment does not name, and name it there; it stops with the session, failed starts included."""
+    """Start what the environment does not name, and name it there; it stops with the session in any case."""
     servers = Servers("test", fast=True)
     early_config.stash[_SERVERS] = servers
     early_config.add_cleanup(servers.close)
