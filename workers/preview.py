@@ -9,6 +9,7 @@ import orjson
 from django.core.management.base import OutputWrapper
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from core import clock, logs
 
@@ -35,7 +36,11 @@ def _plain(value: Any) -> Any:
 
 def _print_table(rows: list[dict[str, Any]], *, out: OutputWrapper) -> None:
     console = Console(file=cast("IO[str]", out))
-    table = Table(*(rows[0] if rows else ()), caption=f"{len(rows)} in all; nothing was changed")
+    if not rows:
+        console.print("Nothing to do.")
+        return
+    table = Table(*rows[0])
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    console.print(table if rows else "Nothing to do.")
+        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
+    console.print(table)
+    console.print(f"{len(rows)} in all; nothing was changed.", highlight=False)
