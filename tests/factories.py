@@ -106,3 +106,9 @@ def owner_of(record: Any) -> Actor:
 
 def client_of(appointment: Appointment) -> Actor:
     return Actor.user(appointment.client_user_id)
+
+
+def an_open_appointment(**fields: Any) -> Appointment:
+    """Pending with its deadline 23 hours ahead of NOON and its start in three days, with its two Pending reminders."""
+    ahead: dict[str, Any] = {"pending_expires_at": NOON + 23 * HOUR, "start_at": NOON + 3 * DAY}
+    return an_overdue_appointment(**{**ahead, **fields})
