@@ -1,0 +1,62 @@
+"""Which relay publishes which shard: session advisory locks, shared out fairly among the relays that live.
+
+PostgreSQL frees a session's locks when the session ends, so a dead relay's shards are there for the others at once.
+"""
+
+from typing import Any
+
+import psycopg
+
+from outbox.publish import SHARDS
+
+_LOCKS = 0x6F757462  # the first key of all our advisory locks; the second is the shard, or
+_PRESENCE = 100  # held by every relay, shared: who counts its holders knows how many live
+
+_LIVING = f"""
+SELECT count(*) FROM pg_locks
+WHERE locktype = 'advisory' AND classid = {_LOCKS} AND objid = {_PRESENCE} AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+OWNERS = f"""
+SELECT l.objid::int, a.application_name, l.pid
+FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.classid = {_LOCKS} AND l.objid < {_PRESENCE} AND l.objsubid = 2 AND l.granted
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+class Ownership:
+    """The shards that a session owns; it lives as long as the session."""
+
+    def __init__(self, session: psycopg.Connection[Any]) -> None:
+        self._session = session
+        self._seen_elsewhere: set[int] = set()
+        self.shards: set[int] = set()
+        session.execute(f"SELECT pg_advisory_lock_shared({_LOCKS}, {_PRESENCE})")
+
+    def rebalance(self) -> tuple[set[int], int]:
+        """Give back what is over the fair share, or take what is free up to it.
+
+        Returns the shards gained, and how many of them another relay had owned.
+        """
+        share = -(-SHARDS // max(1, self._count("living", _LIVING)))
+        for shard in sorted(self.shards)[share:]:
+            self._session.execute(f"SELECT pg_advisory_unlock({_LOCKS}, {shard})")
+            self.shards.remove(shard)
+        gained = set()
+        for shard in range(SHARDS):
+            if len(self.shards) >= share:
+                break
+            if shard not in self.shards:
+                if self._count("locked", f"SELECT pg_try_advisory_lock({_LOCKS}, {shard})::int"):
+                    self.shards.add(shard)
+                    gained.add(shard)
+                else:
+                    self._seen_elsewhere.add(shard)
+        taken_over = len(gained & self._seen_elsewhere)
+        self._seen_elsewhere -= gained
+        return gained, taken_over
+
+    def _count(self, _what: str, statement: str) -> int:
+        row = self._session.execute(statement).fetchone()
+        return int(row[0]) if row else 0

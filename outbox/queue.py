@@ -1,0 +1,88 @@
+"""The ready queue as its owner sees it: read in id order above the floor, delete what the broker has acknowledged."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+
+from outbox.floor import Horizon
+
+Session = psycopg.Connection[Any]
+
+
+class Row(NamedTuple):
+    """A message to be sent; `headers` is the JSON object of the Kafka headers."""
+
+    id: int
+    shard: int
+    topic: str
+    key: str
+    payload: str
+    headers: str
+    is_blocked: bool = False
+
+
+# The planner knows nothing of a queue that was empty when it was last analysed. Only index scans in id order are good
+# here: any other plan reads, or sorts, the whole backlog and all that was deleted.
+_PLAN = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+# A lost acknowledgement is a repeated message, as after any crash; waiting for the disk would buy nothing.
+_DURABILITY = "SET synchronous_commit = off"
+
+_LAST_ID_AND_NEXT_XID = "SELECT coalesce((SELECT max(id) FROM outbox_messages), 0), pg_current_xact_id()::text::bigint"
+_ACKNOWLEDGE = f"""
+WITH gone AS (
+    DELETE FROM outbox_ready USING unnest(%s::smallint[], %s::bigint[]) AS acked(shard, id)
+    WHERE outbox_ready.shard = acked.shard AND outbox_ready.id = acked.id
+) {_LAST_ID_AND_NEXT_XID}
+"""
+
+
+def prepare(session: Session) -> None:
+    """Set a fresh session up for the statements of this module."""
+    session.execute(f"{_PLAN}; {_DURABILITY}")
+
+
+def oldest_running_xid(session: Session) -> int:
+    """For `Floor.settle`, before the next `read`."""
+    return _one(session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", prepare=True))[0]
+
+
+def horizon(session: Session) -> Horizon:
+    """The last committed id, and an xid assigned after it was seen."""
+    max_id, next_xid = _one(session.execute(_LAST_ID_AND_NEXT_XID))
+    return Horizon(max_id=max_id, next_xid=next_xid)
+
+
+def read(session: Session, *, shards: Iterable[int], above: int, limit: int) -> list[Row]:
+    """The first `limit` unpublished messages of the shards, in id order. Within a key none is left out."""
+    owned = sorted(shards)
+    if not owned:
+        return []
+    cursor = session.execute(_read_statement(owned), [*[above] * len(owned), limit], prepare=True)
+    return [Row._make(row) for row in cursor.fetchall()]
+
+
+def _read_statement(shards: Sequence[int]) -> str:
+    """A merge of the shards' index scans, which stops at the limit."""
+    queue = " UNION ALL ".join(
+        f"SELECT id, shard FROM outbox_ready WHERE shard = {shard} AND id > %s" for shard in shards
+    )
+    return f"""
+        SELECT m.id, r.shard, m.topic, m.key, m.payload, m.headers, b.key IS NOT NULL
+        FROM (SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %s) AS r
+        JOIN outbox_messages m ON m.id = r.id
+        LEFT JOIN outbox_blocked_keys b ON b.topic = m.topic AND b.key = m.key
+        ORDER BY r.id
+    """
+
+
+def acknowledge(session: Session, rows: Sequence[Row]) -> Horizon:
+    """Delete the rows from the queue; the horizon is what the floor may aim for next."""
+    parameters = [[row.shard for row in rows], [row.id for row in rows]]
+    max_id, next_xid = _one(session.execute(_ACKNOWLEDGE, parameters, prepare=True))
+    return Horizon(max_id=max_id, next_xid=next_xid)
+
+
+def _one(cursor: psycopg.Cursor[Any]) -> tuple[int, ...]:
+    row: tuple[int, ...] = cursor.fetchall()[0]
+    return row
