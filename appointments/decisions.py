@@ -11,8 +11,8 @@ from appointments.lifecycle import Change
 from appointments.locks import Case
 from appointments.matrix import Party, Verb
 from core.actors import Actor
-from core.errors import InvalidField, NotFound, VersionConflict
-from pin_calendar.models import MAX_TEXT
+from core.errors import NotFound, VersionConflict
+from pin_calendar.models import refuse_bad_text
 
 
 @transaction.atomic(durable=True)
@@ -54,11 +54,3 @@ def hold(
     if seen_version is not None and seen_version != version:
         raise VersionConflict(f"appointment {appointment_id} has version {version}, not {seen_version}")
     return cases[0], party
-
-
-def refuse_bad_text(field: str, text: str) -> None:
-    """Raises InvalidField for a text that is too long or holds a NUL character."""
-    if len(text) > MAX_TEXT:
-        raise InvalidField(field, f"must have at most {MAX_TEXT} characters, has {len(text)}")
-    if "\x00" in text:
-        raise InvalidField(field, "must not contain a NUL character")

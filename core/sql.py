@@ -4,7 +4,7 @@ Django's ORM stays the way to read and to define tables; it is passed by only wh
 in one round trip (docs/adr: set-based writes).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ def columns(row_type: type, alias: str) -> str:
     return ", ".join(f"{alias}.{field.name}" for field in fields(row_type))
 
 
-def execute(sql: str, params: Sequence[Any] = ()) -> int:
+def execute(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> int:
     """Run one statement; the number of rows that it touched."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)

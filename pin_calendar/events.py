@@ -131,6 +131,14 @@ def edit(event: Event, **fields: Any) -> EventChange:
     return EventChange(event, replace(event, **fields, version=event.version + 1))
 
 
+def lock(event_id: UUID) -> Event | None:
+    """The event, locked, as it is after the wait."""
+    sql.execute("SELECT 1 FROM calendar_events WHERE id = %s FOR NO KEY UPDATE", [event_id])
+    select = f"SELECT {sql.columns(Event, 'event')} FROM calendar_events AS event WHERE id = %s"
+    found = sql.read(Event, select, [event_id])
+    return found[0] if found else None
+
+
 def lock_deadlines(*, tenant_id: UUID, owner_user_id: UUID, as_of: datetime.datetime) -> list[Event]:
     """The owner's Scheduled CRM deadlines that are still ahead, locked in id order."""
     return sql.read(

@@ -5,10 +5,19 @@ from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, Range
 from django.db import models
 from django.db.models import F, Func, Q
 
+from core.errors import InvalidField
 from core.ids import new_id
 from core.indexes import Index
 
 MAX_TEXT = 500
+
+
+def refuse_bad_text(field: str, text: str) -> None:
+    """Raises InvalidField for a text that is too long or holds a NUL character."""
+    if len(text) > MAX_TEXT:
+        raise InvalidField(field, f"must have at most {MAX_TEXT} characters, has {len(text)}")
+    if "\x00" in text:
+        raise InvalidField(field, "must not contain a NUL character")
 
 
 class SlotStatus(models.TextChoices):

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from core import sql
+from core.errors import Inconsistent
 from core.ids import new_id
 from reminders.models import ReminderStatus, SkipReason
 
@@ -74,6 +75,43 @@ def lock_pending(event_ids: Sequence[UUID]) -> set[UUID]:
         [list(event_ids), list(event_ids)],
     )
     return {event_id for (event_id,) in rows}
+
+
+def mark_sent(reminder_ids: Sequence[UUID], *, as_of: datetime.datetime) -> None:
+    """Pending → Sent for locked rows, in the transaction that tells them. Raises Inconsistent for one not Pending."""
+    _mark(reminder_ids, ReminderStatus.SENT, sent_at=as_of, skip_reason=None, as_of=as_of)
+
+
+def mark_stale(reminder_ids: Sequence[UUID], *, as_of: datetime.datetime) -> None:
+    """Pending → Skipped (event_over) for locked rows. Raises Inconsistent for one not Pending."""
+    _mark(reminder_ids, ReminderStatus.SKIPPED, sent_at=None, skip_reason=SkipReason.EVENT_OVER.value, as_of=as_of)
+
+
+def _mark(
+    reminder_ids: Sequence[UUID],
+    status: ReminderStatus,
+    *,
+    sent_at: datetime.datetime | None,
+    skip_reason: str | None,
+    as_of: datetime.datetime,
+) -> None:
+    if not reminder_ids:
+        return
+    touched = sql.execute(
+        """
+        UPDATE event_reminders SET status = %s, sent_at = %s, skip_reason = %s, updated_at = %s
+        WHERE id = ANY(%s) AND status = 'Pending'
+        """,
+        [status.value, sent_at, skip_reason, as_of, list(reminder_ids)],
+    )
+    if touched != len(reminder_ids):
+        raise Inconsistent(f"{len(reminder_ids) - touched} of {len(reminder_ids)} reminders changed under their lock")
+
+
+def is_silent(timetable: Timetable, *, as_of: datetime.datetime) -> bool:
+    """Whether no reminder at all will be sent although some were wanted: every offset is already past."""
+    dues = [timetable.start_at - datetime.timedelta(minutes=minutes) for minutes in timetable.offsets_minutes]
+    return bool(dues) and all(due_at < as_of for due_at in dues)
 
 
 def _row(timetable: Timetable, offset_minutes: int, *, as_of: datetime.datetime) -> dict[str, Any]:

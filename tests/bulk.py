@@ -1,0 +1,40 @@
+"""Thousands of rows at once, by SQL: for races, faults and benchmarks."""
+
+import datetime
+
+from core import sql
+from tests.factories import NOON, TENANT
+
+
+def overdue_appointments(count: int, *, as_of: datetime.datetime = NOON, lead_passed_every: int = 2) -> None:
+    """Pending appointments that lapsed before `as_of`, a second apart, each with slot, event and two Pending reminders.
+
+    The lead time of every `lead_passed_every`-th slot has passed, so that it cannot go back to the showcase.
+    """
+    sql.execute(
+        """
+        CREATE TEMP TABLE made ON COMMIT DROP AS
+        SELECT uuidv7() AS appointment_id, uuidv7() AS slot_id, uuidv7() AS event_id, uuidv7() AS owner_id,
+               uuidv7() AS client_id, %(as_of)s - n * interval '1 second' AS expired_at,
+               %(as_of)s + CASE WHEN n %% %(every)s = 0 THEN interval '30 minutes' ELSE interval '1 day' END AS start_at
+        FROM generate_series(1, %(count)s) AS n;
+        INSERT INTO availability_slots (id, tenant_id, owner_user_id, start_at, end_at, time_zone,
+               min_lead_time_minutes, auto_confirm, status, version, created_at, updated_at)
+        SELECT slot_id, %(tenant)s, owner_id, start_at, start_at + interval '1 hour', 'Europe/Moscow', 60, false,
+               'Booked', 2, expired_at - interval '1 day', expired_at - interval '1 day' FROM made;
+        INSERT INTO calendar_events (id, tenant_id, owner_user_id, client_user_id, origin, source_id, title, start_at,
+               end_at, time_zone, reminder_offsets_minutes, status, cancel_reason, version, created_at, updated_at)
+        SELECT event_id, %(tenant)s, owner_id, client_id, 'Appointment', appointment_id, '', start_at,
+               start_at + interval '1 hour', 'Europe/Moscow', '{1440,60}', 'Scheduled', '', 1,
+               expired_at - interval '1 day', expired_at - interval '1 day' FROM made;
+        INSERT INTO appointments (id, tenant_id, slot_id, calendar_event_id, owner_user_id, client_user_id, status,
+               pending_expires_at, cancel_reason, version, created_at, updated_at)
+        SELECT appointment_id, %(tenant)s, slot_id, event_id, owner_id, client_id, 'Pending', expired_at, '', 1,
+               expired_at - interval '1 day', expired_at - interval '1 day' FROM made;
+        INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, created_at, updated_at)
+        SELECT uuidv7(), event_id, minutes, start_at - minutes * interval '1 minute', 'Pending',
+               expired_at - interval '1 day', expired_at - interval '1 day'
+        FROM made CROSS JOIN (VALUES (1440), (60)) AS o(minutes);
+        """,
+        {"count": count, "as_of": as_of, "every": lead_passed_every, "tenant": TENANT},
+    )
