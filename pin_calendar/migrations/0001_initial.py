@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             """
             CREATE FUNCTION calendar_offsets_are_valid(offsets integer[]) RETURNS boolean
             LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-                SELECT cardinality(offsets) <= 8
+                SELECT cardinality(offsets) <= 8 AND coalesce(array_ndims(offsets), 1) = 1
                    AND NOT EXISTS (SELECT FROM unnest(offsets) AS o(m) WHERE m IS NULL OR m NOT BETWEEN 0 AND 40320)
                    AND cardinality(offsets) = (SELECT count(DISTINCT m) FROM unnest(offsets) AS o(m))
             $$
