@@ -183,7 +183,9 @@ def act(verb: str, appointment: Appointment, to_slot: AvailabilitySlot, *, actor
 def test_what_the_table_has_happens_whole_and_anything_else_changes_nothing(status: str, verb: str, party: str) -> None:
     for auto_confirm in (False, True):
         appointment = an_appointment(status, auto_confirm=auto_confirm)
-        to_slot = SlotFactory(owner_user_id=appointment.owner_user_id, start_at=NEW_START, auto_confirm=auto_confirm)
+        to_slot = SlotFactory.create(
+            owner_user_id=appointment.owner_user_id, start_at=NEW_START, auto_confirm=auto_confirm
+        )
         actor, before = actor_for(party, appointment), state.everything()
         for moment, as_of in MOMENTS.items():
             with taken_back():
@@ -307,14 +309,14 @@ NOT_BOOKABLE = {
 
 
 @pytest.mark.parametrize("auto_confirm", [False, True])
-@pytest.mark.parametrize("moment", {**BOOKABLE, **NOT_BOOKABLE})
+@pytest.mark.parametrize("moment", BOOKABLE | NOT_BOOKABLE)
 @pytest.mark.parametrize("slot_status", ["Available", "Booked", "Expired", "Withdrawn"])
 def test_only_an_available_slot_can_be_booked_and_only_until_its_lead_time(
     slot_status: str, moment: str, auto_confirm: bool
 ) -> None:
-    slot = SlotFactory(start_at=START, status=slot_status, auto_confirm=auto_confirm)
+    slot = SlotFactory.create(start_at=START, status=slot_status, auto_confirm=auto_confirm)
     client = Actor.user(new_id())
-    as_of = {**BOOKABLE, **NOT_BOOKABLE}[moment]
+    as_of = (BOOKABLE | NOT_BOOKABLE)[moment]
     if slot_status != "Available" or moment in NOT_BOOKABLE:
         before = state.everything()
         with pytest.raises(Refused) as caught:
@@ -349,7 +351,7 @@ def test_only_an_available_slot_can_be_booked_and_only_until_its_lead_time(
 
 
 def test_only_a_person_books() -> None:
-    slot = SlotFactory()
+    slot = SlotFactory.create()
 
     with pytest.raises(Inconsistent):
         booking.book(slot.id, actor=Actor.system(), as_of=NOON)
