@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from core.clock import iso
@@ -16,7 +16,15 @@ def _in_utc(instant: datetime.datetime) -> datetime.datetime:
 
 
 # An aware instant; on the wire UTC with six fraction digits and Z.
-Instant = Annotated[AwareDatetime, AfterValidator(_in_utc), PlainSerializer(iso, return_type=str, when_used="json")]
+Instant = Annotated[
+    AwareDatetime,
+    AfterValidator(_in_utc),
+    PlainSerializer(iso, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {"type": "string", "format": "date-time", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"},
+        mode="serialization",
+    ),
+]
 
 
 class Once(StrEnum):
