@@ -163,28 +163,30 @@ class _Watchdog(threading.Thread):
         raw = self._connection.connection
         if raw is None or raw.info.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
             return
+        _tell("cancelling the running statement")
         try:
             raw.cancel_safe(timeout=_CANCEL_TIMEOUT)
         except psycopg.Error as error:
-            log.info("running statement not cancelled", error=type(error).__name__)
-        else:
-            log.info("running statement cancelled")
+            _tell("running statement not cancelled", error=type(error).__name__)
 
     def _disconnect(self) -> None:
         raw = self._connection.connection
         if raw is None or raw.closed:
             return
+        _tell("shutting the connection down")
         try:
             with socket.socket(fileno=os.dup(raw.fileno())) as duplicate:
                 duplicate.shutdown(socket.SHUT_RDWR)
         except (OSError, psycopg.Error) as error:
-            log.info("connection not shut down", error=type(error).__name__)
-        else:
-            log.info("connection shut down")
+            _tell("connection not shut down", error=type(error).__name__)
 
     def _leave(self) -> None:
-        # In a thread of its own: whoever reads our log may hang as well, and must not hold us.
-        notice = threading.Thread(target=log.warning, args=("left without waiting",), daemon=True)
-        notice.start()
-        notice.join(0.1)
+        _tell("leaving without waiting")
         os._exit(0)
+
+
+def _tell(event: str, **fields: str) -> None:
+    """Log in a thread of its own: whoever reads our log may hang as well, and must not hold the watchdog."""
+    notice = threading.Thread(target=log.warning, args=(event,), kwargs=fields, daemon=True)
+    notice.start()
+    notice.join(0.1)

@@ -1,8 +1,10 @@
 """A job that does as it is told, and its command."""
 
 import atexit
+import contextlib
 import ctypes
 import datetime
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -136,6 +138,19 @@ def hang_in_c(_keep_going: KeepGoing) -> None:
     libc.pthread_mutex_lock(mutex)
 
 
+def hang_unheard(keep_going: KeepGoing) -> None:
+    """Hangs while whoever reads the log does so too: stderr is a full pipe."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"." * 4_096)
+    os.set_blocking(writer, True)
+    os.dup2(writer, sys.stderr.fileno())
+    hang_in_c(keep_going)
+    os.close(reader)
+
+
 def hang_at_exit(_keep_going: KeepGoing) -> None:
     """As an exporter of traces may whose collector is away."""
     atexit.register(time.sleep, 60)
@@ -143,11 +158,11 @@ def hang_at_exit(_keep_going: KeepGoing) -> None:
 
 
 def count_until_stopped(keep_going: KeepGoing) -> FakeResult:
-    say("working")
     done = 0
     while keep_going():
         time.sleep(0.01)
         done += 1
+        say("working")
     return FakeResult(done_count=done)
 
 
@@ -171,6 +186,7 @@ DOINGS: dict[str, Doing] = {
         hang_in_an_item,
         wait_for_a_row,
         hang_in_c,
+        hang_unheard,
         hang_at_exit,
         count_until_stopped,
         write,

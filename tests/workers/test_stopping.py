@@ -96,7 +96,7 @@ def test_a_statement_that_hangs_is_cancelled_and_is_no_error_of_its_item() -> No
         assert _stop(worker) == 0
 
     assert worker.said == ["working"]
-    assert "running statement cancelled" in worker.events()
+    assert "cancelling the running statement" in worker.events()
     assert worker.events(level="error") == []
 
 
@@ -123,7 +123,7 @@ def test_the_database_process_is_frozen(embedded_postgres: EmbeddedPostgres) -> 
     with _worker("--does", "hang_in_an_item") as worker:
         with _frozen(_active_backend()):
             assert _stop(worker) == 0
-        assert "connection shut down" in worker.events()
+        assert "shutting the connection down" in worker.events()
         assert worker.events(level="error") == []
 
 
@@ -149,7 +149,13 @@ def test_a_library_that_hangs_in_c_code() -> None:
     with _worker("--does", "hang_in_c") as worker:
         worker.wait_for_word("working")
         assert _stop(worker) == 0
-        assert "left without waiting" in worker.events()
+        assert "leaving without waiting" in worker.events()
+
+
+def test_a_reader_of_the_log_that_hangs_as_well() -> None:
+    with _worker("--does", "hang_unheard") as worker:
+        worker.wait_for_word("working")
+        assert _stop(worker) == 0
 
 
 def test_what_runs_at_interpreter_exit_is_bounded_too() -> None:
