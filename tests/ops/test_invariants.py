@@ -1,0 +1,505 @@
+"""`manage.py check_invariants`: nothing wrong in a healthy state, and each broken rule found by its name and id."""
+
+import io
+import json
+import threading
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from appointments.matrix import MATRIX, Verb
+from appointments.models import AppointmentStatus
+from core import sql
+from core.ids import new_id
+from ops import expectations, proof
+from ops.invariants import INVARIANTS
+from ops.proof import FIRST_FAULTS, Finding
+from tests.factories import DAY, MINUTE, NOON, an_overdue_appointment
+from tests.ops import lives
+
+
+def findings(**when: Any) -> dict[str, Finding]:
+    return {finding.invariant.name: finding for finding in proof.check(**{"as_of": NOON, **when})}
+
+
+def faults(name: str, **when: Any) -> list[str]:
+    """The ids that break the invariant."""
+    finding = findings(**when)[name]
+    assert len(finding.first_faults) == min(finding.violation_count, FIRST_FAULTS)
+    return [fault.id for fault in finding.first_faults]
+
+
+def change(table: str, id_: object, **values: Any) -> None:
+    """Write a row by hand, past every use case; dates that Python would quote come as SQL in `values`."""
+    columns = ", ".join(f"{name} = {value}" for name, value in values.items())
+    assert sql.execute(f"UPDATE {table} SET {columns} WHERE id = %s", [id_]) == 1
+
+
+def forget(table: str, condition: str, *params: object) -> None:
+    assert sql.execute(f"DELETE FROM {table} WHERE {condition}", params) > 0
+
+
+def without(statement: str) -> None:
+    """Take away what would refuse the broken state, until the test's transaction is rolled back."""
+    sql.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    sql.execute(statement)
+
+
+@pytest.mark.django_db
+def test_a_state_made_by_the_use_cases_breaks_nothing():
+    lives.all_of_them()
+
+    found = findings()
+
+    assert {name: finding.first_faults for name, finding in found.items() if finding.violation_count} == {}
+    never_asked = {name for name, finding in found.items() if finding.checked_count == 0}
+    assert never_asked == set()
+
+
+@pytest.mark.django_db
+def test_an_empty_database_breaks_nothing():
+    assert [(finding.checked_count, finding.violation_count) for finding in findings().values()] == [(0, 0)] * len(
+        INVARIANTS
+    )
+
+
+@pytest.mark.django_db
+def test_an_imported_appointment_is_told_of_but_breaks_nothing():
+    appointment = an_overdue_appointment(pending_expires_at=NOON - MINUTE)
+
+    assert faults("not booked") == [str(appointment.id)]
+    assert not any(finding.is_violated for finding in findings().values())
+
+
+def test_each_status_has_one_meaning_in_the_matrix():
+    assert sorted(status for status, _ in expectations.EVENT_STATUSES) == sorted(AppointmentStatus.values)
+    assert not expectations.LEAVES_BOOKED & expectations.GIVES_BACK
+    assert {"Declined", "Cancelled", "Expired", "Completed", "NoShow"} == expectations.TERMINAL
+
+
+def test_each_transition_is_told_alike_by_all_rows_of_the_matrix():
+    for row in MATRIX:
+        for from_ in row.from_ or [""]:
+            assert expectations.TOLD_BY[row.verb.value, str(from_), row.to.value] == row.messages
+
+
+@pytest.mark.django_db
+class TestSlots:
+    def test_a_booked_slot_that_nobody_holds(self):
+        slot = lives.a_slot()
+        change("availability_slots", slot.id, status="'Booked'")
+
+        assert faults("INV-SLT-3") == [str(slot.id)]
+
+    @pytest.mark.parametrize("verb", [None, Verb.CONFIRM, Verb.COMPLETE, Verb.NO_SHOW])
+    def test_a_slot_that_is_held_and_not_booked(self, verb):
+        match verb:
+            case Verb.COMPLETE | Verb.NO_SHOW:
+                appointment = lives.held_then(verb)
+            case None:
+                appointment = lives.a_request()
+            case _:
+                appointment = lives.decide(lives.a_request(), verb)
+        change("availability_slots", appointment.slot_id, status="'Available'")
+
+        assert faults("INV-SLT-3") == [str(appointment.slot_id)]
+
+    def test_two_live_appointments_of_a_slot(self):
+        first, second = lives.a_request(), lives.a_request()
+        without("DROP INDEX uq_appointments_inv_slt_3_one_live_a_slot")
+        change("appointments", second.id, slot_id=f"'{first.slot_id}'")
+
+        assert set(faults("INV-SLT-3")) == {str(first.slot_id), str(second.slot_id)}
+
+    @pytest.mark.parametrize("verb", [Verb.DECLINE, Verb.CANCEL])
+    def test_a_slot_that_was_not_given_back(self, verb):
+        appointment = lives.decide(lives.a_request(), verb)
+        change("availability_slots", appointment.slot_id, status="'Booked'")
+
+        assert faults("INV-SLT-5 given back") == [str(appointment.id)]
+
+    def test_a_slot_that_was_given_back_may_be_booked_again(self):
+        slot = lives.a_slot()
+        lives.decide(lives.a_request(slot), Verb.DECLINE)
+        lives.a_request(slot)
+
+        assert faults("INV-SLT-5 given back") == []
+
+    def test_a_slot_that_was_given_back_too_late(self):
+        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
+        change("availability_slots", appointment.slot_id, min_lead_time_minutes=100_000)
+
+        assert faults("INV-SLT-5 release rule") == [str(appointment.slot_id)]
+
+    @pytest.mark.parametrize("broken", [{"status": "'Available'"}, {"min_lead_time_minutes": 0}])
+    def test_a_slot_whose_time_was_over_and_is_not(self, broken):
+        slot = lives.a_slot(start_at=NOON)
+        appointment = lives.decide(lives.a_request(slot, as_of=NOON - 3 * DAY), Verb.CANCEL, as_of=NOON - 10 * MINUTE)
+        assert faults("INV-SLT-5 release rule") == []
+
+        change("availability_slots", appointment.slot_id, **broken)
+
+        assert faults("INV-SLT-5 release rule") == [str(appointment.slot_id)]
+
+    def test_a_slot_that_left_booked_by_another_way(self):
+        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
+        sql.execute("UPDATE audit_log SET to_status = 'Withdrawn' WHERE aggregate = 'Slot' AND verb = 'decline'")
+
+        assert faults("INV-SLT-5 release rule") == [str(appointment.slot_id)]
+
+
+@pytest.mark.django_db
+class TestAppointments:
+    @pytest.mark.parametrize(
+        ("verb", "broken"),
+        [
+            (Verb.DECLINE, {"status": "'Scheduled'"}),
+            (Verb.CANCEL, {"status": "'Completed'"}),
+            (Verb.CONFIRM, {"status": "'Cancelled'"}),
+            (Verb.DECLINE, {"cancel_reason": "''"}),
+            (Verb.DECLINE, {"cancel_reason": "'иная'"}),
+        ],
+    )
+    def test_an_event_that_does_not_follow_its_appointment(self, verb, broken):
+        appointment = lives.decide(lives.a_request(), verb)
+        change("calendar_events", appointment.calendar_event_id, **broken)
+
+        assert faults("INV-APT-6 state") == [str(appointment.id)]
+
+    def test_a_pending_reminder_of_a_finished_event(self):
+        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
+        sql.execute("UPDATE event_reminders SET status = 'Pending', skip_reason = NULL WHERE skip_reason <> 'past'")
+
+        assert faults("INV-APT-6 reminders") == [str(appointment.calendar_event_id)]
+
+    def test_an_end_without_an_audit_line(self):
+        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
+        forget("audit_log", "aggregate_id = %s AND verb = 'decline'", appointment.id)
+
+        assert faults("INV-APT-6 history") == [str(appointment.id)]
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            {"status": "'Pending'", "pending_expires_at": "created_at"},
+            {"version": 5},
+        ],
+    )
+    def test_a_state_that_no_transition_led_to(self, broken):
+        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
+        change("appointments", appointment.id, **broken)
+
+        assert faults("INV-APT-6 history") == [str(appointment.id)]
+
+    @pytest.mark.parametrize("broken", [{"verb": "'expire'"}, {"from_status": "'Confirmed'"}, {"from_status": "''"}])
+    def test_a_transition_that_the_matrix_does_not_have(self, broken):
+        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
+        [(line,)] = sql.fetch("SELECT id FROM audit_log WHERE aggregate_id = %s AND verb = 'confirm'", [appointment.id])
+        change("audit_log", line, **broken)
+
+        assert faults("INV-APT-6 history") == [str(appointment.id)]
+
+    @pytest.mark.parametrize("topic", ["booked", "cancelled"])
+    def test_a_message_that_is_missing(self, topic):
+        appointment = lives.decide(lives.a_request(), Verb.CANCEL)
+        forget("outbox_messages", "topic = %s", f"pin.calendar.appointment-{topic}.v1")
+
+        assert faults("INV-APT-6 messages") == [str(appointment.id)]
+
+    def test_an_event_status_that_is_not_told(self):
+        appointment = lives.decide(lives.a_request(), Verb.CANCEL)
+        forget("outbox_messages", "topic = 'pin.calendar.event-status-changed.v1'")
+
+        assert faults("INV-APT-6 messages") == [str(appointment.calendar_event_id)]
+        assert faults("INV-CAL-3 told") == [str(appointment.calendar_event_id)]
+
+    def test_a_message_that_no_transition_accounts_for(self):
+        lives.a_request()
+        stranger = new_id()
+        sql.execute("UPDATE outbox_messages SET key = %s", [stranger])
+
+        assert str(stranger) in faults("INV-APT-6 messages")
+
+    def test_messages_older_than_the_retention_are_not_asked_for(self):
+        lives.lapsed()
+        lives.reminded()
+        forget("outbox_messages", "true")
+        forget("outbox_ready", "true")
+
+        assert faults("INV-APT-6 messages", as_of=NOON) != []
+        assert [
+            name for name, finding in findings(as_of=NOON + 7 * DAY + 2 * MINUTE).items() if finding.is_violated
+        ] == []
+
+    @pytest.mark.parametrize(
+        ("word", "replacement"),
+        [
+            ("CancelledByClient", "CancelledByOwner"),
+            ('"slotOutcome":"Released"', '"slotOutcome":"Expired"'),
+            ('"aggregateVersion":2', '"aggregateVersion":3'),
+            ("{", "no JSON {"),
+        ],
+    )
+    def test_a_message_that_says_something_else(self, word, replacement):
+        appointment = lives.decide(lives.a_request(), Verb.CANCEL)
+        sql.execute(
+            "UPDATE outbox_messages SET payload = replace(payload, %s, %s) WHERE topic LIKE '%%cancelled%%'",
+            [word, replacement],
+        )
+
+        assert faults("INV-APT-6 payloads") == [str(appointment.id)]
+
+    def test_a_message_with_the_wrong_outcome(self):
+        appointment = lives.held_then(Verb.NO_SHOW)
+        sql.execute("UPDATE outbox_messages SET payload = replace(payload, 'NoShow', 'Completed')")
+
+        assert faults("INV-APT-6 payloads") == [str(appointment.id)]
+
+    def test_a_request_that_lapses_after_its_slot_can_be_booked(self):
+        appointment = lives.a_request()
+        change("appointments", appointment.id, pending_expires_at="pending_expires_at + interval '1 hour'")
+
+        assert faults("INV-APT-6 deadline") == [str(appointment.id)]
+
+
+@pytest.mark.django_db
+class TestEvents:
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            {"start_at": "start_at + interval '1 minute'"},
+            {"time_zone": "'Europe/Riga'"},
+            {"owner_user_id": "gen_random_uuid()"},
+            {"client_user_id": "NULL"},
+            {"source_id": "gen_random_uuid()"},
+            {"origin": "'Manual'"},
+        ],
+    )
+    def test_an_event_that_disagrees_with_its_appointment(self, broken):
+        appointment = lives.a_request()
+        change("calendar_events", appointment.calendar_event_id, **broken)
+
+        assert faults("INV-CAL-3") == [str(appointment.calendar_event_id)]
+
+    def test_a_slot_of_another_owner(self):
+        appointment = lives.a_request()
+        change("availability_slots", appointment.slot_id, owner_user_id="gen_random_uuid()")
+
+        assert faults("INV-CAL-3") == [str(appointment.calendar_event_id)]
+
+    def test_an_event_of_no_appointment(self):
+        event_id = lives.a_request().calendar_event_id
+        without("SET LOCAL session_replication_role = replica")
+        forget("appointments", "calendar_event_id = %s", event_id)
+        without("SET LOCAL session_replication_role = origin")
+
+        assert faults("INV-CAL-3") == [str(event_id)]
+
+    def test_an_end_that_the_audit_log_does_not_have(self):
+        event_id = lives.decide(lives.a_request(), Verb.DECLINE).calendar_event_id
+        forget("audit_log", "aggregate_id = %s AND verb = 'decline'", event_id)
+
+        assert faults("INV-CAL-3 told") == [str(event_id)]
+
+    def test_an_end_that_is_told_of_no_event(self):
+        lives.decide(lives.a_request(), Verb.DECLINE)
+        stranger = new_id()
+        sql.execute("UPDATE outbox_messages SET key = %s WHERE topic LIKE '%%event-status-changed%%'", [stranger])
+
+        assert str(stranger) in faults("INV-CAL-3 told")
+
+    def test_an_end_that_is_told_as_another(self):
+        event_id = lives.decide(lives.a_request(), Verb.DECLINE).calendar_event_id
+        sql.execute("""UPDATE outbox_messages SET payload = replace(payload, '"Cancelled"', '"Completed"')""")
+
+        assert faults("INV-CAL-3 told") == [str(event_id)]
+
+
+@pytest.mark.django_db
+class TestReminders:
+    @pytest.mark.parametrize(
+        "broken",
+        [{"due_at": "due_at + interval '1 second'"}, {"offset_minutes": 61, "due_at": "due_at - interval '1 min'"}],
+    )
+    def test_a_pending_reminder_that_does_not_follow_its_event(self, broken):
+        event_id = lives.a_request().calendar_event_id
+        [(reminder,)] = sql.fetch(
+            "SELECT id FROM event_reminders WHERE event_id = %s AND offset_minutes = 60", [event_id]
+        )
+        change("event_reminders", reminder, **broken)
+
+        assert faults("INV-REM-1") == [str(reminder)]
+        assert faults("INV-REM-1 complete") == [str(event_id)]
+
+    def test_a_reminder_that_was_not_materialised(self):
+        event_id = lives.a_request().calendar_event_id
+        forget("event_reminders", "event_id = %s AND offset_minutes = 60", event_id)
+
+        assert faults("INV-REM-1 complete") == [str(event_id)]
+
+    def test_a_sent_reminder_that_is_not_told(self):
+        reminder = lives.reminded()
+        forget("outbox_messages", "topic = 'pin.calendar.reminder-due.v1'")
+
+        assert faults("INV-REM-2") == [str(reminder.id)]
+
+    def test_a_reminder_that_is_told_twice(self):
+        reminder = lives.reminded()
+        sql.execute(
+            """
+            INSERT INTO outbox_messages (message_id, dedup_key, topic, key, contract_version, payload, headers,
+                                         tenant_id, correlation_id, created_at)
+            SELECT gen_random_uuid(), dedup_key || ':again', topic, key, contract_version, payload, headers, tenant_id,
+                   correlation_id, created_at
+            FROM outbox_messages WHERE topic = 'pin.calendar.reminder-due.v1'
+            """
+        )
+
+        assert faults("INV-REM-2") == [str(reminder.id)]
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            {"status": "'Pending'", "sent_at": "NULL"},
+            {"status": "'Skipped'", "sent_at": "NULL", "skip_reason": "'event_over'"},
+            {"sent_at": "due_at - interval '1 second'"},
+        ],
+    )
+    def test_a_reminder_that_is_told_and_was_not_sent(self, broken):
+        reminder = lives.reminded()
+        change("event_reminders", reminder.id, **broken)
+
+        assert faults("INV-REM-2") == [str(reminder.id)]
+
+
+@pytest.mark.django_db
+class TestOutbox:
+    def test_a_message_to_publish_that_is_gone(self):
+        sql.execute("INSERT INTO outbox_ready (shard, id) VALUES (3, 4711)")
+
+        assert faults("OUTBOX queue") == ["4711"]
+
+    def test_a_message_that_waits_twice(self):
+        lives.a_request()
+        sql.execute("INSERT INTO outbox_parked (id, topic, key, parked_at) SELECT id, '', '', now() FROM outbox_ready")
+        [(message,)] = sql.fetch("SELECT id FROM outbox_ready")
+
+        assert faults("OUTBOX queue") == [str(message)]
+
+    @pytest.mark.parametrize("version", [1, 3])
+    def test_messages_that_disagree_with_the_versions(self, version):
+        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
+        sql.execute(
+            "UPDATE outbox_messages SET payload = replace(payload, %s, %s)",
+            ['"aggregateVersion":2', f'"aggregateVersion":{version}'],
+        )
+
+        assert faults("OUTBOX order") == [str(appointment.id)]
+
+    def test_messages_that_are_out_of_order(self):
+        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
+        sql.execute("UPDATE outbox_messages SET id = -id")
+
+        assert faults("OUTBOX order") == [str(appointment.id)]
+
+    @pytest.mark.parametrize("table", ["availability_slots", "calendar_events", "appointments"])
+    def test_a_version_that_did_not_grow(self, table):
+        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
+        id_ = {
+            "availability_slots": appointment.slot_id,
+            "calendar_events": appointment.calendar_event_id,
+            "appointments": appointment.id,
+        }[table]
+        change(table, id_, version=1)
+
+        assert faults("VERSIONS") == [str(id_)]
+
+
+@pytest.mark.django_db
+def test_late_work_is_a_warning():
+    appointment = lives.a_request()
+    late = NOON + 2 * DAY
+
+    found = findings(as_of=late)
+
+    assert [fault.id for fault in found["late appointments"].first_faults] == [str(appointment.id)]
+    assert found["late reminders"].violation_count == 2
+    assert not any(finding.is_violated for finding in found.values())
+
+
+@pytest.mark.django_db(transaction=True)
+class TestCommand:
+    def test_it_exits_0_when_all_holds(self):
+        out = io.StringIO()
+
+        call_command("check_invariants", stdout=out)
+
+        lines = out.getvalue().splitlines()
+        assert len(lines) == 1 + len(INVARIANTS)
+        assert all(line.endswith("ok") for line in lines[1:])
+
+    def test_it_exits_1_and_names_what_is_violated(self):
+        slot = lives.a_slot()
+        change("availability_slots", slot.id, status="'Booked'")
+        out = io.StringIO()
+
+        with pytest.raises(CommandError, match=r"1 of .* invariants are violated: INV-SLT-3") as failure:
+            call_command("check_invariants", stdout=out)
+
+        assert failure.value.returncode == 1
+        assert f"{slot.id}: Booked, and held by 0 appointments" in out.getvalue()
+
+    def test_it_tells_all_as_json(self):
+        slot = lives.a_slot()
+        change("availability_slots", slot.id, status="'Booked'")
+        out = io.StringIO()
+
+        with pytest.raises(CommandError):
+            call_command("check_invariants", "--json", stdout=out)
+
+        told = json.loads(out.getvalue())
+        assert told["isHealthy"] is False
+        [violated] = [invariant for invariant in told["invariants"] if invariant["violationCount"]]
+        assert violated == {
+            "name": "INV-SLT-3",
+            "meaning": "a Booked slot is held by exactly one appointment, any other slot by none",
+            "warnsOnly": False,
+            "checkedCount": 1,
+            "violationCount": 1,
+            "first": [{"id": str(slot.id), "fault": "Booked, and held by 0 appointments"}],
+        }
+
+    def test_a_terminal_gets_a_table(self):
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        out = Terminal()
+
+        call_command("check_invariants", stdout=out, stderr=Terminal())
+
+        assert "first ids" in out.getvalue()
+
+    def test_it_sees_one_moment_of_the_database(self):
+        slot = lives.a_slot()
+
+        def break_it() -> None:
+            change("availability_slots", slot.id, status="'Booked'")
+            connection.close()
+
+        with proof.snapshot():
+            meanwhile = threading.Thread(target=break_it)
+            meanwhile.start()
+            meanwhile.join()
+            assert faults("INV-SLT-3") == []
+        assert faults("INV-SLT-3") == [str(slot.id)]
+
+    def test_it_changes_nothing_and_is_not_cut_off(self):
+        with proof.snapshot():
+            assert sql.fetch("SHOW transaction_read_only") == [("on",)]
+            assert sql.fetch("SHOW transaction_isolation") == [("repeatable read",)]
+            assert sql.fetch("SHOW statement_timeout") == [("0",)]
+        with transaction.atomic():
+            assert sql.fetch("SHOW statement_timeout") != [("0",)]
