@@ -134,6 +134,8 @@ def plan(
     """The row applied to the case. Raises Inconsistent when its slot or event is not as the matrix expects."""
     before = case.appointment
     _expect_live_cascade(case)
+    if (row.slot is SlotEffect.SWAP) != (to_slot is not None):
+        raise Inconsistent(f"{row.verb} of appointment {before.id}: a move, and nothing else, goes to another slot")
     text = (reason or _TEXTS.get((row.verb, party), "")) if row.event is EventEffect.CANCEL else ""
     after = replace(
         before,
@@ -209,9 +211,9 @@ def _write_appointments(changes: Sequence[Change], *, as_of: datetime.datetime) 
         FROM jsonb_to_recordset(%s::jsonb) AS x(
             id uuid, slot_id uuid, status text, pending_expires_at timestamptz, cancelled_by text, cancel_reason text,
             version int)
-        WHERE appointment.id = x.id AND appointment.version = x.version - 1
+        WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%s)
         """,
-        [as_of, sql.as_json(change.after for change in changes)],
+        [as_of, sql.as_json(change.after for change in changes), [change.after.id for change in changes]],
     )
     if touched != len(changes):
         raise Inconsistent(f"{len(changes) - touched} of {len(changes)} appointments changed under their lock")

@@ -2,6 +2,9 @@
 
 Django's ORM stays the way to read and to define tables; it is passed by only where a change is written for many rows
 in one round trip (docs/adr: set-based writes).
+
+The planner takes every such record set for a hundred rows and may read a whole table to join it; an UPDATE therefore
+names the ids a second time, as `id = ANY(%s)`, whose number it knows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

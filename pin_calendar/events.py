@@ -67,7 +67,7 @@ class EventChange:
 
     @property
     def moves_reminders(self) -> bool:
-        return not self.is_finished and self.before.timetable != self.after.timetable
+        return not self.is_finished and not self.before.timetable.is_like(self.after.timetable)
 
 
 def new(
@@ -177,9 +177,9 @@ def write(changes: Sequence[EventChange], *, as_of: datetime.datetime) -> None:
             time_zone = x.time_zone, reminder_offsets_minutes = x.reminder_offsets_minutes, status = x.status,
             cancel_reason = x.cancel_reason, version = x.version, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x({_RECORD})
-        WHERE event.id = x.id AND event.version = x.version - 1
+        WHERE event.id = x.id AND event.version = x.version - 1 AND event.id = ANY(%s)
         """,
-        [as_of, sql.as_json(change.after for change in changes)],
+        [as_of, sql.as_json(change.after for change in changes), [change.after.id for change in changes]],
     )
     if touched != len(changes):
         raise Inconsistent(f"{len(changes) - touched} of {len(changes)} events changed under their lock")

@@ -72,11 +72,12 @@ def write(changes: Sequence[SlotChange], *, as_of: datetime.datetime) -> None:
         """
         UPDATE availability_slots AS slot SET status = x.status, version = slot.version + 1, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x(id uuid, version int, status text)
-        WHERE slot.id = x.id AND slot.version = x.version
+        WHERE slot.id = x.id AND slot.version = x.version AND slot.id = ANY(%s)
         """,
         [
             as_of,
             sql.as_json({"id": c.slot.id, "version": c.slot.version, "status": c.to.value} for c in changes),
+            [change.slot.id for change in changes],
         ],
     )
     if touched != len(changes):
