@@ -2,10 +2,9 @@
 
 import pytest
 
-from appointments.models import Appointment, AppointmentStatus
 from appointments.timeout import TimeoutJob, TimeoutResult
 from outbox.models import OutboxMessage
-from tests.factories import MINUTE, NOON, an_overdue_appointment
+from tests.factories import NOON, an_overdue_appointment
 
 pytestmark = pytest.mark.django_db
 
