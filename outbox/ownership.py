@@ -18,10 +18,9 @@ WHERE locktype = 'advisory' AND classid = {_LOCKS} AND objid = {_PRESENCE} AND o
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 OWNERS = f"""
-SELECT l.objid::int, a.application_name, l.pid
-FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
-WHERE l.locktype = 'advisory' AND l.classid = {_LOCKS} AND l.objid < {_PRESENCE} AND l.objsubid = 2 AND l.granted
-  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+SELECT objid::int, pid FROM pg_locks
+WHERE locktype = 'advisory' AND classid = {_LOCKS} AND objid < {_PRESENCE} AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
 
@@ -39,7 +38,7 @@ class Ownership:
 
         Returns the shards gained, and how many of them another relay had owned.
         """
-        share = -(-SHARDS // max(1, self._count("living", _LIVING)))
+        share = -(-SHARDS // max(1, self._number(_LIVING)))
         for shard in sorted(self.shards)[share:]:
             self._session.execute(f"SELECT pg_advisory_unlock({_LOCKS}, {shard})")
             self.shards.remove(shard)
@@ -48,7 +47,7 @@ class Ownership:
             if len(self.shards) >= share:
                 break
             if shard not in self.shards:
-                if self._count("locked", f"SELECT pg_try_advisory_lock({_LOCKS}, {shard})::int"):
+                if self._number(f"SELECT pg_try_advisory_lock({_LOCKS}, {shard})::int"):
                     self.shards.add(shard)
                     gained.add(shard)
                 else:
@@ -57,6 +56,6 @@ class Ownership:
         self._seen_elsewhere -= gained
         return gained, taken_over
 
-    def _count(self, _what: str, statement: str) -> int:
+    def _number(self, statement: str) -> int:
         row = self._session.execute(statement).fetchone()
         return int(row[0]) if row else 0

@@ -24,7 +24,10 @@ class Row(NamedTuple):
 
 # The planner knows nothing of a queue that was empty when it was last analysed. Only index scans in id order are good
 # here: any other plan reads, or sorts, the whole backlog and all that was deleted.
-_PLAN = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+_PLAN = "; ".join(
+    f"SET {name} = off"
+    for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort", "jit")
+)
 # A lost acknowledgement is a repeated message, as after any crash; waiting for the disk would buy nothing.
 _DURABILITY = "SET synchronous_commit = off"
 
@@ -39,7 +42,7 @@ WITH gone AS (
 
 def prepare(session: Session) -> None:
     """Set a fresh session up for the statements of this module."""
-    session.execute(f"{_PLAN}; {_DURABILITY}")
+    session.execute(f"{_PLAN}; SET max_parallel_workers_per_gather = 0; {_DURABILITY}")
 
 
 def oldest_running_xid(session: Session) -> int:
@@ -58,18 +61,21 @@ def read(session: Session, *, shards: Iterable[int], above: int, limit: int) -> 
     owned = sorted(shards)
     if not owned:
         return []
-    cursor = session.execute(_read_statement(owned), [*[above] * len(owned), limit], prepare=True)
+    cursor = session.execute(_read_statement(owned), {"above": above, "limit": limit}, prepare=True)
     return [Row._make(row) for row in cursor.fetchall()]
 
 
 def _read_statement(shards: Sequence[int]) -> str:
     """A merge of the shards' index scans, which stops at the limit."""
+    # Without an order and a limit of its own each branch would be read to its end, and sorted.
     queue = " UNION ALL ".join(
-        f"SELECT id, shard FROM outbox_ready WHERE shard = {shard} AND id > %s" for shard in shards
+        f"(SELECT id, shard FROM outbox_ready WHERE shard = {shard} AND id > %(above)s::bigint "
+        "ORDER BY id LIMIT %(limit)s)"
+        for shard in shards
     )
     return f"""
         SELECT m.id, r.shard, m.topic, m.key, m.payload, m.headers, b.key IS NOT NULL
-        FROM (SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %s) AS r
+        FROM (SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %(limit)s) AS r
         JOIN outbox_messages m ON m.id = r.id
         LEFT JOIN outbox_blocked_keys b ON b.topic = m.topic AND b.key = m.key
         ORDER BY r.id

@@ -1,13 +1,19 @@
 """Telling facts, and relays that publish them in this process."""
 
+import datetime
 from collections.abc import Iterable
 
 from django.db import connection, transaction
 
 from contracts.base import Message
+from contracts.calendar import EventStatusChanged
+from outbox.models import OutboxMessage
 from outbox.publish import publish
 from outbox.relay import RelayJob, RelayResult
+from tests import kafka_reader
 from tests.outbox.messages import NOON
+
+TOPIC = EventStatusChanged.TOPIC
 
 
 def tell(messages: Iterable[Message]) -> None:
@@ -26,6 +32,18 @@ def always() -> bool:
     return True
 
 
-def relay_all(relay: RelayJob, *, limit: int = 2_000) -> RelayResult:
+def relay_all(relay: RelayJob, *, limit: int = 2_000, as_of: datetime.datetime = NOON) -> RelayResult:
     """One cycle of the relay, which publishes until nothing publishable is left."""
-    return relay.cycle(as_of=NOON, limit=limit, keep_going=always)
+    return relay.cycle(as_of=as_of, limit=limit, keep_going=always)
+
+
+def versions(bootstrap: str, key: object, *, topic: str = TOPIC) -> list[int]:
+    """What consumers have seen of the key: the aggregate versions, in order, repeats too."""
+    return [r.value["aggregateVersion"] for r in kafka_reader.read_all(bootstrap, [topic]) if r.key == str(key)]
+
+
+def poison(key: object, *, topic: str = "pin.calendar.no-such-topic.v1") -> int:
+    """Make the key's newest message one that can't be published, to be healed by `heal`; its outbox id."""
+    message = OutboxMessage.objects.filter(key=str(key)).latest("id")
+    OutboxMessage.objects.filter(id=message.id).update(topic=topic)
+    return message.id
