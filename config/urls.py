@@ -1,9 +1,11 @@
 """Routes of the web process."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import path
+
+from ops import views
 
 urlpatterns = [
     path("admin/", admin.site.urls),
-    path("", include("django_prometheus.urls")),
+    path("metrics", views.metrics, name="metrics"),
 ]
