@@ -1,26 +1,26 @@
 """What the relay promises, in one process."""
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import psycopg
 import pytest
+from django.db import connection
 
-from contracts.calendar import EventStatusChanged
 from core.ids import new_id
+from outbox import queue, sessions
 from outbox.models import OutboxMessage, OutboxReady
 from outbox.relay import RelayJob
 from tests import kafka_reader
-from tests.outbox.messages import a_change
-from tests.outbox.relaying import relay_all, tell
+from tests.outbox.messages import NOON, a_change
+from tests.outbox.relaying import TOPIC, always, relay_all, tell, versions
+from tests.waiting import eventually
+from workers.job import is_infrastructure_error
+from workers.stopping import Stop
 
 pytestmark = pytest.mark.django_db(transaction=True)
-TOPIC = EventStatusChanged.TOPIC
-
-
-@pytest.fixture
-def relay(kafka_topics: str) -> Iterator[RelayJob]:
-    job = RelayJob()
-    yield job
-    job.close()
 
 
 def test_messages_arrive_as_stored_and_leave_the_queue(relay: RelayJob, bootstrap: str) -> None:
@@ -33,7 +33,228 @@ def test_messages_arrive_as_stored_and_leave_the_queue(relay: RelayJob, bootstra
     assert result.counts() == {"published": 5, "failed": 0, "parked": 0}
     records = [r for r in kafka_reader.read_all(bootstrap, [TOPIC]) if r.key == str(event_id)]
     assert [r.value["aggregateVersion"] for r in records] == [1, 2, 3, 4, 5]
-    assert [r.message_id for r in records] == [
-        str(i) for i in OutboxMessage.objects.order_by("id").values_list("message_id", flat=True)
-    ]
+    ids = OutboxMessage.objects.order_by("id").values_list("message_id", flat=True)
+    assert [r.message_id for r in records] == [str(message_id) for message_id in ids]
     assert not OutboxReady.objects.exists()
+
+
+def test_a_backlog_goes_out_in_bursts_in_order(relay: RelayJob, bootstrap: str) -> None:
+    event_ids = [new_id() for _ in range(3)]
+    tell(a_change(event_id, version=version) for version in range(1, 31) for event_id in event_ids)
+
+    result = relay_all(relay, limit=7)
+
+    assert result.published_count == 90
+    for event_id in event_ids:
+        assert versions(bootstrap, event_id) == list(range(1, 31))
+
+
+def test_a_cycle_stops_between_bursts_when_told_to(relay: RelayJob) -> None:
+    tell(a_change() for _ in range(10))
+    answers = iter([True, True, False])
+
+    result = relay.cycle(as_of=NOON, limit=2, keep_going=lambda: next(answers, False))
+
+    assert result.is_batch_full
+    assert OutboxReady.objects.count() == 10 - result.published_count > 0
+    assert relay_all(relay).published_count == OutboxMessage.objects.count() - result.published_count
+
+
+@contextmanager
+def another_writer() -> Iterator[psycopg.Connection[Any]]:
+    """A session of a writer beside the test's own."""
+    with psycopg.connect(**_direct(), autocommit=False) as writer:
+        yield writer
+
+
+def _direct() -> dict[str, Any]:
+    parameters = connection.get_connection_params()
+    return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if name in parameters}
+
+
+def tell_by(writer: psycopg.Connection[Any], version: int, event_id: object) -> None:
+    """Draw an id in the writer's open transaction, by a copy of a message that is there."""
+    message_id = new_id()
+    writer.execute(
+        """
+        WITH told AS (
+            INSERT INTO outbox_messages (message_id, dedup_key, topic, key, contract_version, payload, headers,
+                                         tenant_id, correlation_id, created_at)
+            SELECT %(message_id)s, %(message_id)s::text, topic, %(key)s, 1,
+                   (payload::jsonb || jsonb_build_object('aggregateVersion', %(version)s::int))::text,
+                   (headers::jsonb || jsonb_build_object('ce_id', %(message_id)s::text))::text,
+                   tenant_id, correlation_id, created_at
+            FROM outbox_messages ORDER BY id LIMIT 1
+            RETURNING id
+        )
+        INSERT INTO outbox_ready (shard, id) SELECT 0, id FROM told
+        """,
+        {"message_id": message_id, "key": str(event_id), "version": version},
+    )
+
+
+def xid(writer: psycopg.Connection[Any]) -> int:
+    row = writer.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_lower_id_that_commits_late_is_still_published(relay: RelayJob, bootstrap: str) -> None:
+    tell([a_change()])
+    event_id = new_id()
+    with another_writer() as late, another_writer() as quick:
+        xid(late)
+        tell_by(late, 1, event_id)
+        tell_by(quick, 1, new_id())
+        quick.commit()
+        for _ in range(3):
+            relay_all(relay)
+        late.commit()
+
+    relay_all(relay)
+
+    assert versions(bootstrap, event_id) == [1]
+    assert not OutboxReady.objects.exists()
+
+
+def test_a_lower_id_of_a_transaction_with_a_higher_xid_is_still_published(relay: RelayJob, bootstrap: str) -> None:
+    """The last xid that ended is then below that of the running one: a floor by the snapshot's xmax would pass it."""
+    tell([a_change()])
+    relay_all(relay)
+    event_id = new_id()
+    with another_writer() as quick, another_writer() as late:
+        assert xid(quick) < xid(late)
+        tell_by(late, 1, event_id)
+        tell_by(quick, 1, new_id())
+        quick.commit()
+        for _ in range(3):
+            relay_all(relay)
+        late.commit()
+
+    relay_all(relay)
+
+    assert versions(bootstrap, event_id) == [1]
+    assert not OutboxReady.objects.exists()
+
+
+def test_a_rolled_back_message_is_never_seen(relay: RelayJob, bootstrap: str) -> None:
+    tell([a_change()])
+    event_id = new_id()
+    with another_writer() as writer:
+        xid(writer)
+        tell_by(writer, 1, event_id)
+        relay_all(relay)
+        writer.rollback()
+
+    relay_all(relay)
+
+    assert versions(bootstrap, event_id) == []
+
+
+def buffers_of_an_empty_poll(relay: RelayJob) -> int:
+    """Pages that PostgreSQL touches to find nothing."""
+    relay_all(relay)
+    tenure = relay._tenure
+    assert tenure is not None
+    plan = tenure.session.execute(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queue._read_statement(tenure.shards),
+        {"above": tenure.floor.id, "limit": 2_000},
+    ).fetchone()
+    assert plan is not None
+    top = plan[0][0]["Plan"]
+    assert top["Actual Rows"] == 0
+    return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
+
+
+def test_an_empty_poll_stays_flat_while_a_reader_holds_the_horizon(relay: RelayJob) -> None:
+    tell([a_change()])
+    relay_all(relay)
+    empty = buffers_of_an_empty_poll(relay)
+    with psycopg.connect(**_direct()) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        reader.execute("SELECT count(*) FROM outbox_messages")
+        for _ in range(10):
+            tell(a_change() for _ in range(500))
+            relay_all(relay)
+
+        assert buffers_of_an_empty_poll(relay) <= empty + 8
+
+
+def test_a_relay_that_takes_over_does_not_walk_what_was_deleted(relay: RelayJob, kafka_topics: str) -> None:
+    with psycopg.connect(**_direct()) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        reader.execute("SELECT count(*) FROM outbox_messages")
+        tell(a_change() for _ in range(3_000))
+        relay_all(relay)
+        relay.close()
+        successor = RelayJob()
+        relay_all(successor)
+
+        assert buffers_of_an_empty_poll(successor) < 60
+
+        successor.close()
+
+
+def test_relays_share_the_shards_fairly_and_take_over_from_the_dead(relay: RelayJob) -> None:
+    def shards(job: RelayJob) -> list[int]:
+        relay_all(job)
+        return job._tenure.shards if job._tenure else []
+
+    eventually(lambda: len(shards(relay)) == 8, "the only relay owns all")
+    other = RelayJob()
+    try:
+        eventually(lambda: len(shards(relay)) == len(shards(other)) == 4, "two relays share")
+        assert set(shards(relay)) | set(shards(other)) == set(range(8))
+    finally:
+        other.close()
+
+    eventually(lambda: len(shards(relay)) == 8, "the survivor owns all")
+
+
+def test_a_relay_that_lost_its_session_publishes_nothing(relay: RelayJob, bootstrap: str) -> None:
+    relay_all(relay)
+    event_id = new_id()
+    tell([a_change(event_id)])
+    assert relay._tenure is not None
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [relay._tenure.session.info.backend_pid])
+
+    with pytest.raises(psycopg.OperationalError) as caught:
+        relay_all(relay)
+
+    assert is_infrastructure_error(caught.value)
+    assert versions(bootstrap, event_id) == []
+    assert relay_all(relay).published_count == 1
+
+
+def test_a_commit_wakes_a_waiting_relay_and_once_more_for_what_was_left_unsaid(relay: RelayJob) -> None:
+    stop = Stop(beat=lambda: None)
+    relay.wait_for_work(0, stop=stop)
+    tell([a_change()])
+    started = time.monotonic()
+
+    relay.wait_for_work(20, stop=stop)
+    relay.wait_for_work(20, stop=stop)
+
+    assert time.monotonic() - started < 10
+
+
+def test_a_lost_listener_is_no_error_and_comes_back(relay: RelayJob) -> None:
+    stop = Stop(beat=lambda: None)
+    relay.wait_for_work(0, stop=stop)
+    assert relay._listener is not None
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [relay._listener.info.backend_pid])
+
+    relay.wait_for_work(0.05, stop=stop)
+    relay.wait_for_work(0.01, stop=stop)
+
+    assert relay._listener is not None
+    assert not relay._listener.closed
+
+
+def test_a_pooler_is_detected(relay: RelayJob, monkeypatch: pytest.MonkeyPatch, pooler_port: int) -> None:
+    monkeypatch.setitem(connection.settings_dict, "PORT", pooler_port)
+
+    with pytest.raises(sessions.PoolerDetected, match="direct connection"):
+        relay.cycle(as_of=NOON, limit=10, keep_going=always)
