@@ -13,11 +13,13 @@ MAX_TEXT = 500
 
 
 def refuse_bad_text(field: str, text: str) -> None:
-    """Raises InvalidField for a text that is too long or holds a NUL character."""
+    """Raises InvalidField for a text that is too long, holds a NUL character or is no Unicode text."""
     if len(text) > MAX_TEXT:
         raise InvalidField(field, f"must have at most {MAX_TEXT} characters, has {len(text)}")
     if "\x00" in text:
         raise InvalidField(field, "must not contain a NUL character")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidField(field, "must not contain half of a surrogate pair")
 
 
 class SlotStatus(models.TextChoices):
