@@ -9,7 +9,7 @@ UV := .venv/bin/uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make lock"
 
-.PHONY: help setup demo test check check-on-servers shell lock schemas
+.PHONY: help setup demo test kafka test-kafka check check-on-servers shell lock schemas
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,12 @@ demo: setup ## Run the whole system with sample data; Ctrl-C ends it; ARGS=--onc
 
 test: setup ## Run the tests, e.g. make test ARGS="tests/outbox -x"
 	@$(PY) -m pytest $(ARGS)
+
+kafka: setup ## Run one node of Apache Kafka (Maven, Java 17) until Ctrl-C; prints its address
+	@$(PY) -m dev.apache_kafka $(ARGS)
+
+test-kafka: setup ## Run the broker tests on Apache Kafka instead of the embedded broker
+	@EMBEDDED_KAFKA=apache $(PY) -m pytest -m kafka $(ARGS)
 
 check: setup ## Check format, lint, types, import layers, migrations and generated files
 	.venv/bin/ruff format --check .
