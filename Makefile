@@ -45,6 +45,7 @@ check-on-servers:
 	$(PY) -m mypy .
 	$(PY) -m dev.migrations
 	$(PY) -m contracts.generate --check
+	$(PY) manage.py print_docs --check
 
 shell: setup ## Open a Django shell on embedded servers with an empty, migrated database
 	@$(PY) -m dev.run -- $(PY) manage.py shell $(ARGS)
