@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from dev.processes import HOST, die_with_parent, free_port, kill, last_lines
+from dev.processes import HOST, die_with_parent, free_port, is_open, kill, last_lines
 from dev.workspace import Workspace
 
 # The broker reads its own settings (LISTENER_URL, OTEL_...) from the environment: it gets a clean one.
@@ -50,7 +50,7 @@ class EmbeddedKafka:
             self._port = free_port()
         deadline = time.monotonic() + _START_SECONDS
         self._process = self._spawn()
-        while not _is_open(self._port):
+        while not is_open(self._port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"The broker did not start on {self.bootstrap_servers}:\n{last_lines(self._log)}")
@@ -104,9 +104,3 @@ def _claim(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((HOST, port))
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((HOST, port)) == 0

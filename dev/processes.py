@@ -39,6 +39,13 @@ def free_port() -> int:
         return port
 
 
+def is_open(port: int) -> bool:
+    """Whether somebody on the loopback interface accepts connections on the port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((HOST, port)) == 0
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     """kill -9 and reap; nothing when it has ended."""
     if process.poll() is None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Self
 
+from dev.apache_kafka import ApacheKafka
 from dev.kafka import EmbeddedKafka
 from dev.postgres import EmbeddedPostgres
 from dev.workspace import Workspace
@@ -12,13 +13,19 @@ from dev.workspace import Workspace
 class Servers:
     """Embedded PostgreSQL unless DATABASE_URL is set, an embedded broker unless KAFKA_BOOTSTRAP_SERVERS is set.
 
+    With `EMBEDDED_KAFKA=apache` in the environment the broker is Apache Kafka itself (see dev.apache_kafka).
+
     `environment` has the variables of those that were started, to be added to the environment of what uses them.
     """
 
     def __init__(self, name: str, *, fast: bool = False, environ: Mapping[str, str] = os.environ) -> None:
         self._workspace = Workspace(name)
         self.postgres = None if environ.get("DATABASE_URL") else EmbeddedPostgres(self._workspace, fast=fast)
-        self.kafka = None if environ.get("KAFKA_BOOTSTRAP_SERVERS") else EmbeddedKafka(self._workspace)
+        self.kafka: EmbeddedKafka | ApacheKafka | None = None
+        self._kafka_profile = "kafka" if environ.get("EMBEDDED_KAFKA") == "apache" else "embedded"
+        if not environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+            broker = ApacheKafka if self._kafka_profile == "kafka" else EmbeddedKafka
+            self.kafka = broker(self._workspace)
         self.environment: dict[str, str] = {}
 
     def start(self) -> dict[str, str]:
@@ -27,7 +34,10 @@ class Servers:
             if self.postgres:
                 self.environment["DATABASE_URL"] = self.postgres.start()
             if self.kafka:
-                self.environment |= {"KAFKA_BOOTSTRAP_SERVERS": self.kafka.start(), "KAFKA_PROFILE": "embedded"}
+                self.environment |= {
+                    "KAFKA_BOOTSTRAP_SERVERS": self.kafka.start(),
+                    "KAFKA_PROFILE": self._kafka_profile,
+                }
         except BaseException:
             self.close()
             raise

@@ -5,9 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from dev.apache_kafka import ApacheKafka
 from dev.kafka import EmbeddedKafka
 from dev.postgres import EmbeddedPostgres
 from tests import servers
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what talks to a broker, so that `make test-kafka` can run just that on Apache Kafka."""
+    for item in items:
+        if {"bootstrap", "embedded_kafka"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("kafka")
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +34,8 @@ def embedded_postgres(pytestconfig: pytest.Config) -> Iterator[EmbeddedPostgres]
 
 
 @pytest.fixture
-def embedded_kafka(pytestconfig: pytest.Config) -> Iterator[EmbeddedKafka]:
-    """The session's broker, to be stopped by the test; it runs again afterwards, empty."""
+def embedded_kafka(pytestconfig: pytest.Config) -> Iterator[EmbeddedKafka | ApacheKafka]:
+    """The session's broker, to be stopped by the test; it runs again afterwards (the embedded one empty)."""
     if (kafka := servers.of(pytestconfig).kafka) is None:
         pytest.skip("KAFKA_BOOTSTRAP_SERVERS names a broker that is not ours to stop")
     yield kafka

@@ -1,0 +1,165 @@
+"""The node's life: fetch the artifacts once, format a log directory, start, stop, kill, start again with its data."""
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Self
+
+from dev.processes import HOST, die_with_parent, free_port, is_open, kill, last_lines
+from dev.workspace import Workspace
+
+_POM = Path(__file__).with_name("pom.xml")
+# Beside .dev/, which every run sweeps.
+_ARTIFACTS = Path(__file__).resolve().parent.parent.parent / ".maven"
+_JAVA = 17
+_START_SECONDS = 60
+_STOP_SECONDS = 20
+_POLL_SECONDS = 0.05
+
+_PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class Unavailable(Exception):
+    """Java, Maven or the artifacts are not to be had here; the sentence says which."""
+
+
+class ApacheKafka:
+    """A node on free ports of 127.0.0.1 that ends with this process. Port and data survive a stop."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._directory = workspace.directory("apache-kafka")
+        self._log = self._directory / "log"
+        self._properties = self._directory / "server.properties"
+        self._port = 0
+        self._libraries: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For KAFKA_BOOTSTRAP_SERVERS; valid after the first start."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The node's, None while stopped."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> str:
+        """Accept connections and return the address; harmless while running. Raises Unavailable."""
+        if self.pid is not None:
+            return self.bootstrap_servers
+        if not self._port:
+            self._libraries = fetch()
+            self._format()
+        self._process = self._java("kafka.Kafka", str(self._properties))
+        deadline = time.monotonic() + _START_SECONDS
+        while not is_open(self._port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                kill(self._process)
+                raise RuntimeError(f"Kafka did not start on {self.bootstrap_servers}:\n{last_lines(self._log)}")
+            time.sleep(_POLL_SECONDS)
+        return self.bootstrap_servers
+
+    def stop(self) -> None:
+        """An orderly shutdown in bounded time; harmless while stopped."""
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                kill(self._process)
+
+    def kill(self) -> None:
+        """kill -9: what was acknowledged is in the page cache and survives."""
+        if self._process:
+            kill(self._process)
+
+    def restart(self) -> str:
+        """Stop, start again with the same port and data."""
+        self.stop()
+        return self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _format(self) -> None:
+        self._port = free_port()
+        data = self._directory / "data"
+        text = _PROPERTIES.format(host=HOST, port=self._port, controller_port=free_port(), data=data)
+        self._properties.write_text(text)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        if tool.wait():
+            raise RuntimeError(f"Kafka could not format {data}:\n{last_lines(self._log)}")
+
+    def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                ["java", "-Xms256m", "-Xmx512m", "-cp", f"{self._libraries}/*", *arguments],
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C on the terminal is for us; we stop the broker last
+                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 (a system call only, no lock is taken)
+            )
+
+
+def fetch() -> Path:
+    """The directory of the jars, resolved by Maven the first time. Raises Unavailable."""
+    _require_java()
+    version = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
+    libraries = _ARTIFACTS / f"apache-kafka-{version}"
+    if libraries.exists():
+        return libraries
+    if shutil.which("mvn") is None:
+        raise Unavailable("Maven is not installed")
+    _ARTIFACTS.mkdir(exist_ok=True)
+    partial = _ARTIFACTS / f".apache-kafka-{os.getpid()}"
+    command = [
+        *("mvn", "--quiet", "--batch-mode", "--file", str(_POM)),
+        f"-Dmaven.repo.local={_ARTIFACTS / 'repository'}",
+        *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"),
+    ]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), "mvn failed")
+        raise Unavailable(f"Maven could not resolve the artifacts: {reason}")
+    partial.rename(libraries)
+    return libraries
+
+
+def _require_java() -> None:
+    if shutil.which("java") is None:
+        raise Unavailable("Java is not installed")
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', told)
+    if not found or int(found[1]) < _JAVA:
+        raise Unavailable(f"Java {_JAVA} or later is needed")
