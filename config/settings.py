@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, PostgresDsn, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core import logs, tracing
 from core.errors import SettingsError
@@ -102,6 +102,18 @@ class Environment(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
     otlp_endpoint: str = Field("", description="Base URL of an OpenTelemetry collector (OTLP over HTTP); empty is off.")
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` was given: the process's own environment must not seep in beside it."""
+        return (init_settings,)
+
     @model_validator(mode="after")
     def _stale_limit_covers_two_ticks(self) -> Self:
         """A reminder that is merely late by normal polling must never count as stale (spec 90, after an outage)."""
@@ -171,7 +183,7 @@ def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
         "NAME": unquote((url.path or "").lstrip("/")),
         "USER": unquote(host["username"] or ""),
         "PASSWORD": unquote(host["password"] or ""),
-        "HOST": host["host"] or "",
+        "HOST": (host["host"] or "").strip("[]"),  # the brackets of an IPv6 address belong to the URL
         "PORT": host["port"] or "",
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,

@@ -22,9 +22,12 @@ def parse_instant(text: str) -> datetime.datetime:
         raise ValueError(f"{text!r} is not an ISO 8601 instant, such as 2026-03-01T10:00:00Z") from None
     if instant.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; write it with Z or an offset, such as 2026-03-01T10:00:00Z")
-    return instant.astimezone(datetime.UTC)
+    try:
+        return instant.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValueError(f"{text!r} is not an ISO 8601 instant of the years 1 to 9999 in UTC") from None
 
 
 def iso(instant: datetime.datetime) -> str:
     """The instant as messages and logs spell it: UTC, six fraction digits, Z."""
-    return instant.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return instant.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

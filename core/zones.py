@@ -2,7 +2,6 @@
 
 import functools
 import importlib.resources
-import zoneinfo
 
 
 @functools.cache
@@ -21,7 +20,8 @@ def _links() -> dict[str, str]:
 
 @functools.cache
 def _known() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
+    """Of the package, not of the machine: on some a zone is called localtime."""
+    return frozenset(importlib.resources.files("tzdata").joinpath("zones").read_text().split())
 
 
 def canonical(name: str) -> str:
