@@ -24,6 +24,7 @@ from pin_calendar.models import EventOrigin, EventStatus, refuse_bad_text
 from reminders.models import MAX_OFFSET_MINUTES
 
 MAX_OFFSETS = 8
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _EDITABLE: dict[EventOrigin, frozenset[str]] = {
     EventOrigin.MANUAL: frozenset({"title", "start_at", "end_at", "time_zone", "reminder_offsets_minutes"}),
     EventOrigin.APPOINTMENT: frozenset({"title", "reminder_offsets_minutes"}),
@@ -54,16 +55,25 @@ class Draft:
     reminder_offsets_minutes: Sequence[int] = events.DEFAULT_OFFSETS_MINUTES
 
     def checked(self) -> "Draft":
-        """The draft with its zone's canonical name. Raises InvalidField."""
+        """The draft with its times in UTC and its zone's canonical name. Raises InvalidField."""
         refuse_bad_text("title", self.title)
         try:
             zone = zones.canonical(self.time_zone)
         except ValueError as error:
             raise InvalidField("time_zone", str(error)) from None
-        if self.end_at < self.start_at:
+        start_at, end_at = _in_utc("start_at", self.start_at), _in_utc("end_at", self.end_at)
+        if end_at < start_at:
             raise InvalidField("end_at", "must not be before start_at")
-        refuse_bad_offsets(self.reminder_offsets_minutes)
-        return replace(self, time_zone=zone, reminder_offsets_minutes=list(self.reminder_offsets_minutes))
+        offsets = list(self.reminder_offsets_minutes)
+        refuse_bad_offsets(offsets)
+        return replace(self, start_at=start_at, end_at=end_at, time_zone=zone, reminder_offsets_minutes=offsets)
+
+
+def _in_utc(field: str, instant: datetime.datetime) -> datetime.datetime:
+    """Raises InvalidField for years that are a slip, and at the ends of the calendar more than that."""
+    if not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
+        raise InvalidField(field, f"must lie in the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    return instant.astimezone(datetime.UTC)
 
 
 def refuse_bad_offsets(offsets_minutes: Sequence[int]) -> None:
@@ -111,10 +121,11 @@ def edit(
     event = _hold(event_id, actor=actor, seen_version=seen_version)
     present = Draft(event.title, event.start_at, event.end_at, event.time_zone, event.reminder_offsets_minutes)
     wanted = replace(present, **values).checked()
+    # Only what was given: a zone that IANA has renamed since must not look like a change of the owner's.
     changed = {
-        name: value
-        for name in _EDITABLE[EventOrigin.MANUAL]
-        if (value := getattr(wanted, name)) != getattr(present, name)
+        name: getattr(wanted, name)
+        for name, value in values.items()
+        if getattr(present, name) not in (value, getattr(wanted, name))
     }
     for name in sorted(changed.keys() - _EDITABLE[EventOrigin(event.origin)]):
         raise FollowsItsSource(f"{name} of event {event_id} changes only with its {event.origin}", field=name)

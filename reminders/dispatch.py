@@ -26,12 +26,11 @@ _LAG_BUCKETS = (1, 2, 5, 10, 15, 30, 45, 60, 90, 120, 300, 900)
 
 @dataclass(frozen=True, kw_only=True)
 class DispatchResult(CycleResult):
-    """What one run did. `skipped_locked_count`: still due, but in another hand; `lags_seconds`: a value a sent one."""
+    """What one run did. `skipped_locked_count`: still due, but in another hand."""
 
     sent_count: int = 0
     skipped_count: int = 0
     skipped_locked_count: int = 0
-    lags_seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +112,7 @@ class DispatchJob(Job[DispatchResult]):
 
     stale_after: datetime.timedelta
     now: Callable[[], datetime.datetime] = clock.now
+    _metrics: "DispatchMetrics" = field(default_factory=lambda: DispatchMetrics(CollectorRegistry()), init=False)
     _failed_before: tuple[UUID, ...] = field(default=(), init=False)
 
     name: ClassVar[str] = "reminder-dispatch"
@@ -120,7 +120,13 @@ class DispatchJob(Job[DispatchResult]):
 
     def cycle(self, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing) -> DispatchResult:
         """One run over all that is due, oldest first, `limit` of them a transaction."""
-        run = _Run(now=self.now, stale_after=self.stale_after, keep_going=keep_going, failed_before=self._failed_before)
+        run = _Run(
+            now=self.now,
+            stale_after=self.stale_after,
+            metrics=self._metrics,
+            keep_going=keep_going,
+            failed_before=self._failed_before,
+        )
         result = run.dispatch(chunk_size=limit)
         self._failed_before = run.to_retry
         return result
@@ -135,18 +141,21 @@ class DispatchJob(Job[DispatchResult]):
             yield Dispatch(due.reminder_id, due.event_id, due.due_at, outcome)
 
     def make_metrics(self, registry: CollectorRegistry) -> "DispatchMetrics":
-        return DispatchMetrics(registry)
+        self._metrics = DispatchMetrics(registry)
+        return self._metrics
 
 
 class DispatchMetrics:
-    """The worker's own metrics, beside those of every worker."""
+    """The worker's own metrics, beside those of every worker.
+
+    Counted chunk by chunk, not from the result: a run over a million keeps no list of lags, and one that breaks off
+    has sent what it has sent.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._sent = Counter("calendar_reminders_sent", "Reminders sent", registry=registry)
-        self._skipped = Counter(
-            "calendar_reminders_skipped", "Reminders skipped at dispatch", ["reason"], registry=registry
-        )
-        self._skipped.labels(reason=SkipReason.EVENT_OVER.value)
+        skipped = Counter("calendar_reminders_skipped", "Reminders skipped at dispatch", ["reason"], registry=registry)
+        self._skipped = skipped.labels(reason=SkipReason.EVENT_OVER.value)
         self._lag = Histogram(
             "calendar_reminder_dispatch_lag_seconds",
             "From due to sent",
@@ -159,11 +168,15 @@ class DispatchMetrics:
             registry=registry,
         )
 
+    def sent(self, *, lag_seconds: float) -> None:
+        self._sent.inc()
+        self._lag.observe(lag_seconds)
+
+    def skipped(self) -> None:
+        self._skipped.inc()
+
     def record(self, result: DispatchResult) -> None:
-        self._sent.inc(result.sent_count)
-        self._skipped.labels(reason=SkipReason.EVENT_OVER.value).inc(result.skipped_count)
-        for lag in result.lags_seconds:
-            self._lag.observe(lag)
+        """Everything is counted where it happens."""
 
     def refresh(self, as_of: datetime.datetime) -> None:
         [(oldest,)] = sql.fetch("SELECT min(due_at) FROM event_reminders WHERE status = 'Pending'")
@@ -194,39 +207,42 @@ class _Run(Chunks[Due, Outcome]):
         *,
         now: Callable[[], datetime.datetime],
         stale_after: datetime.timedelta,
+        metrics: DispatchMetrics,
         keep_going: KeepGoing,
         failed_before: Sequence[UUID],
     ) -> None:
         super().__init__(keep_going=keep_going, failed_before=failed_before)
         self.now = now
         self.stale_after = stale_after
+        self.metrics = metrics
         self.as_of = now()
-        self.lags: list[float] = []
+        self.sent = 0
         self.skipped = 0
         self.reached: tuple[datetime.datetime, UUID] | None = None
         self.is_exhausted = False
 
     def dispatch(self, *, chunk_size: int) -> DispatchResult:
-        before = -1
+        self._pass(chunk_size)
         # What was in another hand is revisited: the passes end with one that gets nothing more done.
-        while self._handled > before and self.keep_going():
-            before, self.reached, self.is_exhausted = self._handled, None, False
-            while not self.is_exhausted and self.keep_going():
-                self.as_of = self.now()
-                self.attempt(partial(self._claim_next, chunk_size))
+        before = -1
+        while self.sent + self.skipped > before and self.keep_going():
+            before = self.sent + self.skipped
+            self._pass(chunk_size)
+        skipped_locked = self._count_elsewhere()
         self.as_of = self.now()
         self.retry_failed(while_=lambda: True)
         return DispatchResult(
-            sent_count=len(self.lags),
+            sent_count=self.sent,
             skipped_count=self.skipped,
-            skipped_locked_count=self._count_elsewhere(),
+            skipped_locked_count=skipped_locked,
             failed_count=len(self.failed),
-            lags_seconds=tuple(self.lags),
         )
 
-    @property
-    def _handled(self) -> int:
-        return len(self.lags) + self.skipped
+    def _pass(self, chunk_size: int) -> None:
+        self.reached, self.is_exhausted = None, False
+        while not self.is_exhausted and self.keep_going():
+            self.as_of = self.now()
+            self.attempt(partial(self._claim_next, chunk_size))
 
     def _claim_next(self, size: int) -> list[Due]:
         condition = f"{_DUE} AND reminder.id <> ALL(%s)"
@@ -242,6 +258,7 @@ class _Run(Chunks[Due, Outcome]):
         return dues
 
     def _count_elsewhere(self) -> int:
+        """What was due when the last pass found nothing more to have: it was in another hand."""
         query = f"SELECT count(*) FROM event_reminders AS reminder WHERE {_DUE} AND reminder.id <> ALL(%s)"
         [(count,)] = sql.fetch(query, [self.as_of, list(self.to_retry)])
         return int(count) if self.is_exhausted else 0
@@ -268,8 +285,10 @@ class _Run(Chunks[Due, Outcome]):
         due = change.due
         ids = {"reminder_id": str(due.reminder_id), "event_id": str(due.event_id), "tenant_id": str(due.tenant_id)}
         if change.message:
-            self.lags.append(change.lag_seconds)
+            self.sent += 1
+            self.metrics.sent(lag_seconds=change.lag_seconds)
             log.info("reminder-sent", **ids, offset_minutes=due.offset_minutes, lag_seconds=change.lag_seconds)
         else:
             self.skipped += 1
+            self.metrics.skipped()
             log.info("reminder-skipped", **ids, reason=SkipReason.EVENT_OVER.value)

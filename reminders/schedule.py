@@ -20,6 +20,10 @@ class Timetable:
     start_at: datetime.datetime
     offsets_minutes: tuple[int, ...]
 
+    def is_like(self, other: "Timetable") -> bool:
+        """Whether the same reminders follow from both: the order of the offsets says nothing."""
+        return self.start_at == other.start_at and set(self.offsets_minutes) == set(other.offsets_minutes)
+
 
 def materialise(timetables: Iterable[Timetable], *, as_of: datetime.datetime) -> None:
     """Rule 1: a row an offset, due at start − offset; Pending, or at once Skipped (past) when that is already gone."""
@@ -110,12 +114,17 @@ def _mark(
 
 def is_silent(timetable: Timetable, *, as_of: datetime.datetime) -> bool:
     """Whether no reminder at all will be sent although some were wanted: every offset is already past."""
-    dues = [timetable.start_at - datetime.timedelta(minutes=minutes) for minutes in timetable.offsets_minutes]
-    return bool(dues) and all(due_at < as_of for due_at in dues)
+    offsets = timetable.offsets_minutes
+    return bool(offsets) and all(_due_at(timetable, minutes) < as_of for minutes in offsets)
+
+
+def _due_at(timetable: Timetable, offset_minutes: int) -> datetime.datetime:
+    """In UTC, as subtracting from a local time would move its clock, and not the instant, over a change of DST."""
+    return timetable.start_at.astimezone(datetime.UTC) - datetime.timedelta(minutes=offset_minutes)
 
 
 def _row(timetable: Timetable, offset_minutes: int, *, as_of: datetime.datetime) -> dict[str, Any]:
-    due_at = timetable.start_at - datetime.timedelta(minutes=offset_minutes)
+    due_at = _due_at(timetable, offset_minutes)
     is_past = due_at < as_of
     return {
         "id": new_id(),

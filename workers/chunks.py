@@ -25,7 +25,8 @@ class Chunks(ABC, Generic[Item, Change]):
 
     An item that cannot be planned is left out. Where the write fails, the chunk is rolled back and its halves are
     tried, down to the single item at fault. Failed items are logged, counted and left for the next cycle, which tries
-    them after the others (`retry_failed`), so that they keep nobody waiting.
+    them after the others (`retry_failed`), so that they keep nobody waiting. Where `keep_going` says no meanwhile, what
+    is not yet isolated is left as it is.
     """
 
     id_name: ClassVar[str]
@@ -103,7 +104,8 @@ class Chunks(ABC, Generic[Item, Change]):
         ids = [self.id_of(item) for item in items]
         middle = len(ids) // 2
         for half in (ids[:middle], ids[middle:]):
-            self.attempt(partial(self.claim_again, half))
+            if self.keep_going():
+                self.attempt(partial(self.claim_again, half))
 
     def _fail(self, item: Item, error: Exception) -> None:
         self.failed.append(self.id_of(item))
