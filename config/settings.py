@@ -27,6 +27,12 @@ def _bootstrap_servers(value: str) -> str:
     return value
 
 
+def _jwks_url(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
+        raise ValueError("must be an http(s) URL")
+    return value
+
+
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
@@ -99,6 +105,27 @@ class Environment(BaseSettings):
         120, description="/livez fails when the worker's loop has not beaten for this long."
     )
     metrics_host: str = Field("127.0.0.1", description="Address of the workers' metrics server; 0.0.0.0 in containers.")
+    api_lock_timeout_ms: int = Field(
+        2_000,
+        ge=1,
+        le=60_000,
+        description="A request waits for rows in other hands this long in all, then answers busy.",
+    )
+    api_max_body_bytes: int = Field(262_144, ge=1_024, description="A larger request body is refused.")
+    api_requests_per_minute_and_user: int = Field(
+        1_200, ge=0, description="Requests of one user a minute, counted by process; 0 is no limit."
+    )
+    api_requests_per_minute_and_address: int = Field(
+        6_000, ge=0, description="Requests of one address a minute, counted by process; 0 is no limit."
+    )
+    api_trusted_proxies: int = Field(
+        0, ge=0, le=10, description="Proxies in front whose X-Forwarded-For is believed for the address."
+    )
+    jwt_jwks_url: Annotated[str, AfterValidator(_jwks_url)] = Field(
+        "", description="Keys of the identity provider (JWKS); empty is the development key, which production refuses."
+    )
+    jwt_issuer: str = Field("pin-identity", min_length=1, description="The `iss` of the tokens that are accepted.")
+    jwt_audience: str = Field("pin-calendar", min_length=1, description="The `aud` of the tokens that are accepted.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
     otlp_endpoint: str = Field("", description="Base URL of an OpenTelemetry collector (OTLP over HTTP); empty is off.")
 
@@ -132,11 +159,13 @@ class Environment(BaseSettings):
                 raise ValueError("SECRET_KEY must be set when PIN_ENVIRONMENT is production")
             if self.kafka_profile == "embedded":
                 raise ValueError("KAFKA_PROFILE must not be embedded when PIN_ENVIRONMENT is production")
+            if not self.jwt_jwks_url.startswith("https://"):
+                raise ValueError("JWT_JWKS_URL must be an https URL when PIN_ENVIRONMENT is production")
         return self
 
 
 # Variables with these beginnings are ours alone, so any unknown one is a slip; elsewhere only a near miss is.
-_OWN_PREFIXES = ("APPOINTMENT_", "REMINDER_", "OUTBOX_", "JOB_RUNS_", "MAX_PENDING_")
+_OWN_PREFIXES = ("APPOINTMENT_", "REMINDER_", "OUTBOX_", "JOB_RUNS_", "MAX_PENDING_", "JWT_")
 # What Kubernetes and Compose add for a service of that name.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
 
@@ -220,8 +249,11 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_prometheus",
     "workers",
+    "api",
     "outbox",
     "audit",
     "reminders",
@@ -264,7 +296,45 @@ STATIC_ROOT = BASE_DIR / "static"
 LOGGING_CONFIG = None
 PROMETHEUS_EXPORT_MIGRATIONS = False
 
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},  # the default of 300 would forget who asked how often
+    }
+}
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["api.authentication.BearerToken"],
+    "DEFAULT_PARSER_CLASSES": ["api.parsing.JsonParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "api.negotiation.AlwaysJson",
+    "DEFAULT_THROTTLE_CLASSES": ["api.throttling.ByAddress", "api.throttling.ByUser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "api.problems.handle",
+    "NUM_PROXIES": ENV.api_trusted_proxies,
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Pin Calendar",
+    "DESCRIPTION": (
+        "Slots, bookings, appointments and events. Times are UTC on the way out and need Z or an offset on the way in. "
+        "Every error is application/problem+json with a stable `code`."
+    ),
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"persistAuthorization": True},
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "api.schema.refuse_unknown_members",
+    ],
+}
+
 _PRODUCTION = ENV.pin_environment == "production"
+WHITENOISE_USE_FINDERS = not _PRODUCTION  # static files without collectstatic
 SECURE_SSL_REDIRECT = _PRODUCTION
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 31_536_000 if _PRODUCTION else 0
