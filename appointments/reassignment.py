@@ -21,7 +21,7 @@ from core.correlation import correlation_id
 from core.database import constraint_name
 from core.errors import InvalidField, NotFound, Refused
 from outbox.publish import publish
-from pin_calendar import events
+from pin_calendar import events, slots
 
 VERB = "reassign"
 
@@ -55,6 +55,7 @@ def reassign(
     if from_owner_id == to_owner_id:
         raise InvalidField("to_owner_id", "must differ from the present owner")
     sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"reassignment:{tenant_id}"])
+    slots.lock_timetable(to_owner_id)
     cases = [
         case
         for case in locks.wait_for(_live_appointment_ids(tenant_id, from_owner_id, as_of=as_of))

@@ -80,6 +80,7 @@ def publish(
         )
         for draft in drafts
     ]
+    slots.lock_timetable(owner_user_id)
     _refuse_overlap(new)
     names = ", ".join(field.name for field in fields(Slot))
     with _overlap_told(new):

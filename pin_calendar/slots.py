@@ -52,6 +52,15 @@ def lock(slot_id: UUID) -> Slot | None:
     return read(slot_id)
 
 
+def lock_timetable(owner_user_id: UUID) -> None:
+    """Let one of those who add live slots to this owner through at a time; to be taken before any row.
+
+    The exclusion constraint keeps slots apart, but makes who inserts wait for who has inserted: two with several slots
+    each would wait for each other.
+    """
+    sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"timetable:{owner_user_id}"])
+
+
 def book(slot: Slot) -> SlotChange:
     """Available → Booked; the caller has checked the showcase's rules."""
     return SlotChange(slot, SlotStatus.BOOKED)
