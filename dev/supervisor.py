@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import IO, Any, Self
@@ -26,11 +26,19 @@ _POLL_SECONDS = 0.02
 class Supervisor:
     """A context manager around named children; none of them outlives it, nor (on Linux) this process.
 
-    SIGTERM ends the block as Ctrl-C does, with KeyboardInterrupt. Use it from the main thread.
+    SIGTERM ends the block as Ctrl-C does, with KeyboardInterrupt. Use it from the main thread. Of the children's lines
+    those are shown that `is_shown` is true of.
     """
 
-    def __init__(self, *, grace_seconds: float = 8, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        grace_seconds: float = 8,
+        console: Console | None = None,
+        is_shown: Callable[[str], bool] = lambda _line: True,
+    ) -> None:
         self._grace_seconds = grace_seconds
+        self._is_shown = is_shown
         self._console = console or Console(highlight=False)
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._readers: list[threading.Thread] = []
@@ -99,9 +107,10 @@ class Supervisor:
 
     def _show(self, name: str, style: str, stream: IO[bytes]) -> None:
         with stream:
-            for line in stream:
-                shown = Text(f"{name:<{_NAME_WIDTH}} ", style=style)
-                self._print(shown.append_text(readable(line.decode(errors="replace").rstrip())))
+            for raw in stream:
+                line = raw.decode(errors="replace").rstrip()
+                if self._is_shown(line):
+                    self._print(Text(f"{name:<{_NAME_WIDTH}} ", style=style).append_text(readable(line)))
 
     def _print(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)

@@ -152,3 +152,12 @@ def test_children_die_with_a_killed_supervisor() -> None:
 )
 def test_json_log_lines_become_readable_and_others_stay(line: str, shown: str) -> None:
     assert readable(line).plain == shown
+
+
+def test_lines_that_are_not_to_be_shown_are_left_out() -> None:
+    screen = Screen()
+    console = Console(file=screen, width=200)
+    with Supervisor(console=console, is_shown=lambda line: "noise" not in line) as supervisor:
+        supervisor.start("relay", [sys.executable, "-c", "print('noise'); print('news')"])
+        screen.eventually_shows("news")
+    assert screen.getvalue() == f"{'relay':<14} news\n"
