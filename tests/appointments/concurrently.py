@@ -57,8 +57,8 @@ def is_anybody_waiting() -> bool:
 
 
 @contextmanager
-def held_elsewhere(statement: str, *params: object) -> Iterator[None]:
-    """Another session runs the statement in a transaction that stays open for the block."""
+def held_elsewhere(statement: str, *params: object, commits: bool = False) -> Iterator[None]:
+    """Another session runs the statement in a transaction that stays open for the block, and then ends."""
     settings = connection.settings_dict
     with psycopg.connect(
         host=settings["HOST"],
@@ -67,6 +67,9 @@ def held_elsewhere(statement: str, *params: object) -> Iterator[None]:
         password=settings["PASSWORD"],
         dbname=settings["NAME"],
     ) as other:
-        other.execute(statement, params)  # type: ignore[arg-type]  # psycopg wants literals; tests put table names in
+        other.execute(statement, params)
         yield
-        other.rollback()
+        if commits:
+            other.commit()
+        else:
+            other.rollback()
