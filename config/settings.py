@@ -64,6 +64,12 @@ class Environment(BaseSettings):
     kafka_profile: Literal["kafka", "embedded"] = Field(
         "kafka", description="`embedded` adds the client settings that the embedded broker of demo and tests needs."
     )
+    kafka_consumer_group_prefix: str = Field(
+        "pin-calendar-",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        max_length=64,
+        description="Begins the names of the consumer groups, and so of their dead-letter topics.",
+    )
     kafka_topic_partitions: int = Field(
         12, ge=1, le=1_000, description="Partitions of a topic that ensure_topics makes."
     )

@@ -34,36 +34,45 @@ class Once(StrEnum):
     A_VERSION = "a version"
 
 
-class Message(BaseModel):
-    """A fact in the past tense, frozen. Fields that are None are absent on the wire; readers ignore unknown fields.
+class Contract(BaseModel):
+    """A message, frozen, of a topic and keyed by a field that the subclass names.
 
-    A subclass names its topic, the field that is the Kafka key and the field that, with the topic (and the aggregate's
-    version where it may happen again), identifies the fact.
+    Fields that are None are absent on the wire; readers ignore unknown fields.
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     TOPIC: ClassVar[str]
     KEY_FIELD: ClassVar[str]
-    SUBJECT_FIELD: ClassVar[str]
-    ONCE: ClassVar[Once]
 
     contract_version: Literal[1] = 1
     tenant_id: UUID
-    occurred_at: Instant
-    aggregate_version: Annotated[int, Field(ge=1)]
 
     @property
     def key(self) -> str:
         """The Kafka key: messages with one key keep their order."""
         return str(getattr(self, self.KEY_FIELD))
 
+    def to_json(self) -> str:
+        """The exact text that is sent: camelCase, absent where None."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+class Message(Contract):
+    """A fact in the past tense that the calendar tells.
+
+    A subclass names the field that, with the topic (and the aggregate's version where it may happen again), identifies
+    the fact.
+    """
+
+    SUBJECT_FIELD: ClassVar[str]
+    ONCE: ClassVar[Once]
+
+    occurred_at: Instant
+    aggregate_version: Annotated[int, Field(ge=1)]
+
     @property
     def dedup_key(self) -> str:
         """Unique in the outbox: a second telling of the same fact is refused by the database."""
         subject = f"{self.TOPIC}:{getattr(self, self.SUBJECT_FIELD)}"
         return subject if self.ONCE is Once.A_SUBJECT else f"{subject}:{self.aggregate_version}"
-
-    def to_json(self) -> str:
-        """The exact text that is sent: camelCase, absent where None."""
-        return self.model_dump_json(by_alias=True, exclude_none=True)

@@ -17,6 +17,14 @@ def span(name: str, **attributes: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def continued_span(name: str, *, parent: str | None, **attributes: str) -> Iterator[None]:
+    """A span around the block, within the trace of a `traceparent` header when there is a valid one."""
+    context = _propagator.extract({"traceparent": parent}) if parent else None
+    with _tracer.start_as_current_span(name, context=context, attributes=attributes):
+        yield
+
+
 def traceparent() -> str | None:
     """The current trace context as a `traceparent` header value, or None when nothing is being traced."""
     if not trace.get_current_span().get_span_context().is_valid:

@@ -75,6 +75,14 @@ def _record(message: Any) -> Record:
         partition=message.partition(),
         offset=message.offset(),
         key=message.key().decode(),
-        value=orjson.loads(message.value()) if message.value() else None,
+        value=_value(message.value()),
         headers={name: value.decode() for name, value in message.headers() or []},
     )
+
+
+def _value(sent: bytes | None) -> Any:
+    """What its JSON says, or the bytes where it is no JSON."""
+    try:
+        return orjson.loads(sent) if sent else None
+    except orjson.JSONDecodeError:
+        return sent

@@ -91,6 +91,9 @@ class Job(ABC, Generic[Result]):
         """
         stop.wait(seconds)
 
+    def keep_house(self, *, as_of: datetime.datetime) -> None:
+        """Delete what the job keeps no longer; about once an hour, after a cycle that ended normally. May raise."""
+
     def readiness_checks(self) -> Mapping[str, Check]:
         """What /readyz looks at beside the database; called from other threads than the cycle's."""
         return {}

@@ -122,7 +122,7 @@ def run(
         failures = failures + 1 if done.outcome is Outcome.FAILED else 0
         if done.outcome is Outcome.SUCCEEDED and monotonic() >= purge_at:
             purge_at = monotonic() + _PURGE_EVERY
-            _purge(as_of=done.as_of)
+            _keep_house(job, as_of=done.as_of)
         if stop.asked or is_worth_another(done, pace=pace):
             continue
         next_tick = _tick_after(monotonic(), tick=next_tick, interval=pace.interval)
@@ -148,10 +148,11 @@ def _backoff(failures: int, *, interval: float) -> float:
     return max(interval, min(interval * 2.0 ** min(failures, 16), _LONGEST_BACKOFF))
 
 
-def _purge(*, as_of: datetime.datetime) -> None:
+def _keep_house(job: Job[Any], *, as_of: datetime.datetime) -> None:
     try:
         if deleted := models.purge(as_of=as_of):
             log.info("job runs purged", deleted_count=deleted)
-    except Exception as error:  # housekeeping: the next hour tries again
-        log.warning("job runs not purged", error=sentence(error))
+        job.keep_house(as_of=as_of)
+    except Exception as error:  # the next hour tries again
+        log.warning("housekeeping failed", error=sentence(error))
         _disconnect()

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from core.indexes import Index
+
 _PURGE_BATCH = 5_000
 
 
@@ -38,6 +40,24 @@ class JobRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job} {self.id} {self.outcome}"
+
+
+class ProcessedMessage(models.Model):
+    """A message of Kafka whose effect a consumer has committed: a redelivery does nothing (see `workers.inbox`)."""
+
+    consumer = models.TextField(help_text="consumer group")
+    message_id = models.UUIDField()
+    processed_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "processed_messages"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["consumer", "message_id"], name="uq_processed_messages_consumer_message_id")
+        ]
+        indexes: ClassVar = [Index(fields=["processed_at"], name="ix_processed_messages_processed_at")]
+
+    def __str__(self) -> str:
+        return f"{self.consumer} {self.message_id}"
 
 
 def purge(*, as_of: datetime.datetime) -> int:

@@ -1,0 +1,66 @@
+"""A consumer that does as it is told, on a topic of its own."""
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+from uuid import UUID
+
+from contracts.base import Contract
+from core.ids import new_id
+from workers.consumer import ConsumedResult, Consumer, Delivery, Reaction
+
+NOON = datetime.datetime(2030, 3, 14, 12, tzinfo=datetime.UTC)
+
+
+class Note(Contract):
+    """A message for tests; a topic a subclass."""
+
+    KEY_FIELD: ClassVar[str] = "tenant_id"
+
+    number: int
+
+
+def a_topic() -> type[Note]:
+    """A contract on a topic that no other test uses."""
+    return type("Note", (Note,), {"TOPIC": f"test.note-{new_id()}.v1", "__module__": __name__})
+
+
+def a_note(contract: type[Note], number: int) -> Note:
+    return contract(tenant_id=UUID(int=1), number=number)
+
+
+Doing = Callable[[Any, Delivery], None]
+
+
+def nothing(note: Any, delivery: Delivery) -> None:
+    """Beside being seen."""
+
+
+class FakeConsumer(Consumer):
+    """Keeps the numbers that it was given, in `seen`, and does with each message as told."""
+
+    name = "fake-consumer"
+    metrics_prefix = "fake_consumer"
+    group_name = "fake"
+
+    def __init__(self, contract: type[Note], does: Doing = nothing) -> None:
+        self._contract = contract
+        self._does = does
+        self.seen: list[int] = []
+        super().__init__()
+
+    def reactions(self) -> Mapping[type[Contract], Reaction]:
+        return {self._contract: self._react_to}
+
+    def _react_to(self, note: Note, delivery: Delivery) -> None:
+        self._does(note, delivery)
+        self.seen.append(note.number)
+
+
+def always() -> bool:
+    return True
+
+
+def read_all(consumer: Consumer, *, limit: int = 1_000, keep_going: Callable[[], bool] = always) -> ConsumedResult:
+    """One cycle, which reads until there is nothing more."""
+    return consumer.cycle(as_of=NOON, limit=limit, keep_going=keep_going)
