@@ -18,8 +18,7 @@ from tests.outbox.messages import a_change
 
 pytestmark = pytest.mark.django_db
 
-# Statements over a world of one overdue appointment with slot, event, two Pending reminders, one audit line, one job
-# run, one message, one Manual event of the same owner and one free slot of the same owner right behind the Booked one.
+# Statements over the `world` below.
 BREAKS = {
     # appointments
     "uq_appointments_inv_slt_3_one_live_a_slot": """
@@ -59,10 +58,13 @@ BREAKS = {
     "ck_event_reminders_status": "UPDATE event_reminders SET status = 'Lost'",
     "ck_event_reminders_sent_at_exactly_when_sent": "UPDATE event_reminders SET status = 'Sent'",
     "ck_event_reminders_skip_reason_exactly_when_skipped": "UPDATE event_reminders SET status = 'Skipped'",
-    # audit_log, job_runs
+    # audit_log, job_runs, processed_messages
     "ck_audit_log_actor_kind": "UPDATE audit_log SET actor_kind = 'Nobody'",
     "ck_audit_log_aggregate": "UPDATE audit_log SET aggregate = 'Nothing'",
     "ck_job_runs_outcome": "UPDATE job_runs SET outcome = 'Lost'",
+    "uq_processed_messages_consumer_message_id": """
+        INSERT INTO processed_messages (consumer, message_id, processed_at)
+        SELECT consumer, message_id, processed_at FROM processed_messages""",
     # outbox
     "ck_outbox_ready_shard": "UPDATE outbox_ready SET shard = 8",
     "uq_outbox_messages_message_id": """
@@ -111,7 +113,9 @@ WHERE indrelid::regclass::text = ANY(%s) AND indisunique
 
 @pytest.fixture
 def world() -> None:
-    """A row in every table that has a case above."""
+    """An overdue appointment with all that belongs to it; of the same owner a Manual event and a free slot right behind
+    the Booked one; a row in each other table that has a case above.
+    """
     appointment = an_overdue_appointment()
     EventFactory.create(owner_user_id=appointment.owner_user_id)
     SlotFactory.create(owner_user_id=appointment.owner_user_id, start_at=appointment.slot.end_at)
@@ -122,7 +126,8 @@ def world() -> None:
                                correlation_id, occurred_at)
         VALUES (%(id)s, %(id)s, 'Slot', %(id)s, 'book', 'Available', 'Booked', 'User', %(id)s, %(now)s);
         INSERT INTO job_runs (id, job, instance, as_of, started_at, duration_ms, outcome, counts, error)
-        VALUES (%(id)s, 'fake', 'here:1', %(now)s, %(now)s, 1, 'Succeeded', '{}', '')
+        VALUES (%(id)s, 'fake', 'here:1', %(now)s, %(now)s, 1, 'Succeeded', '{}', '');
+        INSERT INTO processed_messages (consumer, message_id, processed_at) VALUES ('fake', %(id)s, %(now)s)
         """,
         {"id": TENANT, "now": NOON},
     )
