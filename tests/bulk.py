@@ -9,18 +9,22 @@ from tests.factories import NOON, TENANT
 def overdue_appointments(count: int, *, as_of: datetime.datetime = NOON, lead_passed_every: int = 2) -> None:
     """Pending appointments that lapsed before `as_of`, a second apart, each with slot, event and two Pending reminders.
 
-    The lead time of every `lead_passed_every`-th slot has passed, so that it cannot go back to the showcase.
+    Every `lead_passed_every`-th lapsed with the lead time of its slot, which cannot go back to the showcase; it starts
+    within half an hour. The others start a day later.
     """
     sql.execute(
         """
         CREATE TEMP TABLE made ON COMMIT DROP AS
         SELECT uuidv7() AS appointment_id, uuidv7() AS slot_id, uuidv7() AS event_id, uuidv7() AS owner_id,
                uuidv7() AS client_id, %(as_of)s - n * interval '1 second' AS expired_at,
-               %(as_of)s + CASE WHEN n %% %(every)s = 0 THEN interval '30 minutes' ELSE interval '1 day' END AS start_at
+               CASE WHEN n %% %(every)s = 0 THEN 30 + n / 60 ELSE 60 END AS lead_minutes,
+               %(as_of)s + CASE WHEN n %% %(every)s = 0 THEN interval '30 minutes' - n %% 60 * interval '1 second'
+                                ELSE interval '1 day' END AS start_at
         FROM generate_series(1, %(count)s) AS n;
         INSERT INTO availability_slots (id, tenant_id, owner_user_id, start_at, end_at, time_zone,
                min_lead_time_minutes, auto_confirm, status, version, created_at, updated_at)
-        SELECT slot_id, %(tenant)s, owner_id, start_at, start_at + interval '1 hour', 'Europe/Moscow', 60, false,
+        SELECT slot_id, %(tenant)s, owner_id, start_at, start_at + interval '1 hour', 'Europe/Moscow',
+               lead_minutes, false,
                'Booked', 2, expired_at - interval '1 day', expired_at - interval '1 day' FROM made;
         INSERT INTO calendar_events (id, tenant_id, owner_user_id, client_user_id, origin, source_id, title, start_at,
                end_at, time_zone, reminder_offsets_minutes, status, cancel_reason, version, created_at, updated_at)
