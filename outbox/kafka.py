@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -144,11 +145,16 @@ class Sender:
 
     def warm(self) -> Producer:
         """Connect and learn the topics, so that the first message need not wait; raises JobUnavailable."""
+        if self._burst is not None:
+            try:
+                self._burst.poll(0)
+            except (KafkaException, SystemError):  # it has ended while idle
+                _abandon(self._burst)
+                self._burst = None
         if self._burst is None:
             producer = Producer(producer_settings())
             self._learn_topics(producer)
             self._burst = producer
-        self._burst.poll(0)
         return self._burst
 
     def close(self) -> None:
@@ -264,12 +270,17 @@ class _Burst:
             if not self._wait(self._producer.flush):
                 self._outage = self._outage or "Kafka has not acknowledged in time"
                 self._producer.purge()
-                self._producer.flush(1)
+                self._wait(self._producer.flush)
                 break
         return self._report()
 
     def _wait(self, serve: Callable[[float], object]) -> bool:
-        serve(_SLICE_SECONDS)
+        try:
+            serve(_SLICE_SECONDS)
+        except (KafkaException, SystemError):
+            # The producer has ended with a fatal error. The client raises it from whatever serves its callbacks, as a
+            # SystemError when one of ours runs meanwhile; the reports that are left come with the next call.
+            self._outage = self._outage or "Kafka: the producer has ended"
         if not self._is_stopping and not self._keep_going():
             self._is_stopping = True
             self._gives_up_at = min(self._gives_up_at, time.monotonic() + _PATIENCE_AFTER_STOP_SECONDS)
@@ -302,7 +313,8 @@ class _Burst:
 def _abandon(producer: Producer) -> None:
     """Never `close()`: it would try to send, without a bound."""
     producer.purge()
-    producer.flush(0.2)
+    with suppress(KafkaException, SystemError):
+        producer.flush(0.2)
 
 
 def _unknown_topic(row: Row) -> Refusal:

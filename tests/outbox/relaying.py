@@ -42,8 +42,12 @@ def versions(bootstrap: str, key: object, *, topic: str = TOPIC) -> list[int]:
     return [r.value["aggregateVersion"] for r in kafka_reader.read_all(bootstrap, [topic]) if r.key == str(key)]
 
 
-def poison(key: object, *, topic: str = "pin.calendar.no-such-topic.v1") -> int:
-    """Make the key's newest message one that can't be published, to be healed by `heal`; its outbox id."""
-    message = OutboxMessage.objects.filter(key=str(key)).latest("id")
-    OutboxMessage.objects.filter(id=message.id).update(topic=topic)
-    return message.id
+def poison(key: object, *, version: int = 1) -> str:
+    """Make this message of the key too large for Kafka; returns what its payload was, for `heal`."""
+    message = OutboxMessage.objects.get(key=str(key), payload__contains=f'"aggregateVersion":{version},')
+    OutboxMessage.objects.filter(id=message.id).update(payload=message.payload + " " * 1_000_000)
+    return message.payload
+
+
+def heal(payload: str) -> None:
+    OutboxMessage.objects.filter(payload__startswith=payload).update(payload=payload)

@@ -11,8 +11,9 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_binary
 from cloudevents.core.formats.json import JSONFormat
 
 from contracts import generate
-from contracts.base import Message
+from contracts.base import Contract, Message
 from contracts.calendar import PUBLISHED, ReminderDue
+from contracts.crm import CONSUMED
 from contracts.samples import EXAMPLES
 from outbox.models import OutboxMessage
 from tests.outbox.relaying import tell
@@ -21,7 +22,7 @@ ROOT = Path(generate.__file__).parent.parent
 each_message = pytest.mark.parametrize("message", PUBLISHED, ids=lambda message: message.__name__)
 
 
-def stored(kind: str, message: type[Message]) -> Any:
+def stored(kind: str, message: type[Contract]) -> Any:
     return json.loads((ROOT / "contracts" / kind / f"{message.TOPIC}.json").read_text())
 
 
@@ -46,8 +47,8 @@ def test_a_changed_a_missing_and_a_stray_file_are_named(tmp_path: Path) -> None:
     assert generate.drifted(tmp_path) == []
 
 
-@each_message
-def test_the_example_is_valid_and_reads_back(message: type[Message]) -> None:
+@pytest.mark.parametrize("message", [*PUBLISHED, *CONSUMED], ids=lambda message: message.__name__)
+def test_the_example_is_valid_and_reads_back(message: type[Contract]) -> None:
     example = stored("examples", message)
 
     jsonschema_rs.Draft202012Validator(stored("schemas", message), validate_formats=True).validate(example)
@@ -90,7 +91,8 @@ def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
         target = document
         for step in reference.removeprefix("#/").split("/"):
             target = target[step]
-    assert {channel["address"] for channel in document["channels"].values()} == {m.TOPIC for m in PUBLISHED}
+    topics = {message.TOPIC for message in (*PUBLISHED, *CONSUMED)}
+    assert {channel["address"] for channel in document["channels"].values()} == topics
 
 
 @pytest.mark.django_db(transaction=True)

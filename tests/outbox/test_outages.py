@@ -1,0 +1,99 @@
+"""A broker that is away holds everything and loses nothing."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from core.ids import new_id
+from dev.kafka import EmbeddedKafka
+from outbox import topics
+from outbox.models import OutboxBlockedKey, OutboxParked, OutboxReady
+from outbox.relay import RelayJob
+from tests.outbox.messages import NOON, a_change
+from tests.outbox.relaying import always, relay_all, tell, versions
+from workers.job import JobUnavailable
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def stopped_kafka(embedded_kafka: EmbeddedKafka, relay: RelayJob) -> Iterator[EmbeddedKafka]:
+    """The broker stops under a relay that has published; the test starts it again, or the fixture does."""
+    tell([a_change()])
+    relay_all(relay)
+    embedded_kafka.stop()
+    yield embedded_kafka
+    embedded_kafka.start()
+    topics.ensure(topics.names())
+
+
+def test_everything_is_held_and_nothing_parked_while_the_broker_is_away(
+    relay: RelayJob, stopped_kafka: EmbeddedKafka
+) -> None:
+    tell(a_change() for _ in range(3))
+    cpu = time.process_time()
+
+    for _ in range(2):
+        with pytest.raises(JobUnavailable):
+            relay_all(relay)
+
+    assert time.process_time() - cpu < 1.0
+    assert OutboxReady.objects.count() == 3
+    assert not OutboxBlockedKey.objects.exists()
+    assert not OutboxParked.objects.exists()
+
+
+def test_a_broker_that_comes_back_without_memory_gets_all_in_order(
+    relay: RelayJob, stopped_kafka: EmbeddedKafka
+) -> None:
+    event_id = new_id()
+    tell(a_change(event_id, version=version) for version in (1, 2, 3))
+    with pytest.raises(JobUnavailable):
+        relay_all(relay)
+
+    bootstrap = stopped_kafka.start()
+    topics.ensure(topics.names())
+    relay_all(relay)
+
+    assert versions(bootstrap, event_id) == [1, 2, 3]
+    assert not OutboxReady.objects.exists()
+
+
+def test_a_restart_between_two_bursts_heals_by_itself(relay: RelayJob, stopped_kafka: EmbeddedKafka) -> None:
+    bootstrap = stopped_kafka.start()
+    topics.ensure(topics.names())
+    event_id = new_id()
+    tell(a_change(event_id, version=version) for version in (1, 2, 3))
+
+    for _ in range(3):  # the broker does not know the producer any more; a new one is made after the first failure
+        try:
+            relay_all(relay)
+        except JobUnavailable:
+            continue
+
+    assert versions(bootstrap, event_id)[-3:] == [1, 2, 3]
+    assert not OutboxReady.objects.exists()
+    assert not OutboxParked.objects.exists()
+
+
+def test_a_relay_that_cannot_reach_the_broker_gives_its_shards_back(
+    relay: RelayJob, stopped_kafka: EmbeddedKafka
+) -> None:
+    tell([a_change()])
+
+    with pytest.raises(JobUnavailable):
+        relay.cycle(as_of=NOON, limit=10, keep_going=always)
+
+    assert relay._tenure is None
+
+
+def test_a_stop_while_waiting_for_acknowledgements_is_quick(relay: RelayJob, stopped_kafka: EmbeddedKafka) -> None:
+    tell([a_change()])
+    started = time.monotonic()
+
+    with pytest.raises(JobUnavailable):
+        relay.cycle(as_of=NOON, limit=10, keep_going=iter([True] + [False] * 1_000).__next__)
+
+    assert time.monotonic() - started < 4
+    assert OutboxReady.objects.count() == 1
