@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from contracts.base import Message, Once
+from contracts.base import Contract, Message, Once
 from contracts.calendar import PUBLISHED
+from contracts.crm import CONSUMED
 from contracts.samples import EXAMPLES
 
 _ROOT = Path(__file__).resolve().parent.parent
 _GENERATED_DIRECTORIES = ("contracts/schemas", "contracts/examples")
+_ALL: tuple[type[Contract], ...] = (*PUBLISHED, *CONSUMED)
 
 # The headers that `outbox.publish` writes: CloudEvents 1.0, Kafka binding, binary mode.
 HEADERS: dict[str, Any] = {
@@ -48,16 +50,23 @@ HEADERS: dict[str, Any] = {
         "traceparent": {"type": "string", "description": "W3C trace context, when the change was traced."},
     },
 }
+# Of these the consumers read what is here and need the id; other CloudEvents headers may be there too.
+CONSUMED_HEADERS: dict[str, Any] = {
+    "type": "object",
+    "required": ["ce_id"],
+    "properties": {name: HEADERS["properties"][name] for name in ("ce_id", "ce_correlationid", "traceparent")},
+}
 
 
-def schema(message: type[Message]) -> dict[str, Any]:
-    """The JSON Schema of the value as it is sent: flat, with absent instead of null."""
-    generated = message.model_json_schema(by_alias=True, mode="serialization")
+def schema(message: type[Contract]) -> dict[str, Any]:
+    """The JSON Schema of the value, flat, with absent instead of null: as it is sent, or as it may be sent to us."""
+    is_consumed = message in CONSUMED
+    generated = message.model_json_schema(by_alias=True, mode="validation" if is_consumed else "serialization")
     definitions = generated.get("$defs", {})
     optional = {
         field.serialization_alias or field.alias or name
         for name, field in message.model_fields.items()
-        if field.default is None
+        if field.default is None or (is_consumed and not field.is_required())
     }
     properties = {name: _flat(node, definitions) for name, node in generated["properties"].items()}
     return {
@@ -87,7 +96,7 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "PIN calendar",
             "version": "1.0.0",
-            "description": "What the calendar context tells the others: at least once, in order per key.",
+            "description": "What the calendar context tells and hears: at least once, in order per key.",
         },
         "defaultContentType": "application/json",
         "channels": {
@@ -97,32 +106,34 @@ def asyncapi() -> dict[str, Any]:
                 "messages": {message.__name__: {"$ref": f"#/components/messages/{message.__name__}"}},
                 "bindings": {"kafka": {"topic": message.TOPIC, "bindingVersion": "0.5.0"}},
             }
-            for message in PUBLISHED
+            for message in _ALL
         },
         "operations": {
-            f"tell{message.__name__}": {
-                "action": "send",
+            f"{verb}{message.__name__}": {
+                "action": action,
                 "channel": {"$ref": f"#/channels/{message.__name__}"},
                 "messages": [{"$ref": f"#/channels/{message.__name__}/messages/{message.__name__}"}],
             }
-            for message in PUBLISHED
+            for verb, action, messages in (("tell", "send", PUBLISHED), ("hear", "receive", CONSUMED))
+            for message in messages
         },
         "components": {
-            "schemas": {"CloudEventsHeaders": HEADERS},
-            "messages": {message.__name__: _asyncapi_message(message) for message in PUBLISHED},
+            "schemas": {"CloudEventsHeaders": HEADERS, "ConsumedHeaders": CONSUMED_HEADERS},
+            "messages": {message.__name__: _asyncapi_message(message) for message in _ALL},
         },
     }
 
 
-def _asyncapi_message(message: type[Message]) -> dict[str, Any]:
+def _asyncapi_message(message: type[Contract]) -> dict[str, Any]:
     payload = {name: value for name, value in schema(message).items() if name != "$schema"}
     key = {"type": "string", "format": "uuid", "description": f"{_key_name(message)} of the value"}
+    headers = "ConsumedHeaders" if message in CONSUMED else "CloudEventsHeaders"
     return {
         "name": message.__name__,
         "title": message.__name__,
         "summary": _first_line(message),
         "contentType": "application/json",
-        "headers": {"$ref": "#/components/schemas/CloudEventsHeaders"},
+        "headers": {"$ref": f"#/components/schemas/{headers}"},
         "payload": payload,
         "bindings": {"kafka": {"key": key, "bindingVersion": "0.5.0"}},
         "examples": [{"payload": json.loads(EXAMPLES[message].to_json())}],
@@ -145,11 +156,15 @@ def page() -> str:
         "## Headers\n\nCloudEvents 1.0, binary mode.\n\n| header | value |\n|---|---|\n"
         + "\n".join(f"| `{name}` | {_header(node)} |" for name, node in HEADERS["properties"].items()),
         *(_section(message) for message in PUBLISHED),
+        "# What the calendar hears",
+        "From the CRM, in `contracts/crm.py`. Each record needs a `ce_id`, the same for each repeat; `ce_correlationid`"
+        " and `traceparent` are carried on. A revision that is not newer than the one applied is ignored.",
+        *(_section(message) for message in CONSUMED),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(message: type[Message]) -> str:
+def _section(message: type[Contract]) -> str:
     described = schema(message)
     rows = "\n".join(
         f"| `{name}`{'' if name in described['required'] else ' ?'} | {_type(node)} |"
@@ -160,11 +175,11 @@ def _section(message: type[Message]) -> str:
     return f"## {message.TOPIC}\n\n{_first_line(message)}\n\n{fields}\n\n```json\n{example}\n```"
 
 
-def _first_line(message: type[Message]) -> str:
+def _first_line(message: type[Contract]) -> str:
     return (message.__doc__ or "").strip().partition("\n")[0]
 
 
-def _key_name(message: type[Message]) -> str:
+def _key_name(message: type[Contract]) -> str:
     alias = message.model_fields[message.KEY_FIELD].alias
     return alias or message.KEY_FIELD
 
@@ -194,7 +209,7 @@ def _type(node: dict[str, Any]) -> str:
 def artefacts() -> dict[str, str]:
     """Every generated file, by its path from the root of the repository."""
     files = {"contracts/asyncapi.json": _json(asyncapi()), "docs/messages.md": page()}
-    for message in PUBLISHED:
+    for message in _ALL:
         files[f"contracts/schemas/{message.TOPIC}.json"] = _json(schema(message))
         files[f"contracts/examples/{message.TOPIC}.json"] = _json(json.loads(EXAMPLES[message].to_json()))
     return files

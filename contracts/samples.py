@@ -4,14 +4,15 @@ import datetime
 from typing import Any
 from uuid import UUID
 
-from contracts import calendar
-from contracts.base import Message
+from contracts import calendar, crm
+from contracts.base import Contract
 
 _TENANT = UUID("00000000-0000-7000-8000-000000000001")
 _APPOINTMENT = UUID("01956b3a-7c00-7a10-8001-00000000a001")
 _EVENT = UUID("01956b3a-7c00-7a10-8001-00000000e001")
 _SLOT = UUID("01956b3a-7c00-7a10-8001-000000005001")
 _NEXT_SLOT = UUID("01956b3a-7c00-7a10-8001-000000005002")
+_BOOKING = UUID("01956b3a-7c00-7a10-8001-00000000d001")
 _REMINDER = UUID("01956b3a-7c00-7a10-8001-000000003001")
 _AGENT = UUID("01956b3a-7c00-7a10-8001-00000000b001")
 _OTHER_AGENT = UUID("01956b3a-7c00-7a10-8001-00000000b002")
@@ -31,7 +32,7 @@ _PARTIES = {"appointment_id": _APPOINTMENT, "event_id": _EVENT, "owner_user_id":
 _PLACE = {"slot_id": _SLOT, "start_at": _at(5, 8), "end_at": _at(5, 9), "time_zone": _ZONE}
 _NEXT_PLACE = {"slot_id": _NEXT_SLOT, "start_at": _at(6, 8), "end_at": _at(6, 9), "time_zone": _ZONE}
 
-EXAMPLES: dict[type[Message], Message] = {
+EXAMPLES: dict[type[Contract], Any] = {
     type(message): message
     for message in (
         calendar.AppointmentBooked(
@@ -94,5 +95,17 @@ EXAMPLES: dict[type[Message], Message] = {
             offset_minutes=1_440,
             appointment_id=_APPOINTMENT,
         ),
+        crm.BookingDeadlineChanged(
+            tenant_id=_TENANT,
+            booking_id=_BOOKING,
+            owner_user_id=_AGENT,
+            client_user_id=_CLIENT,
+            title="Устная бронь: внести предоплату",
+            deadline_at=_at(7, 15),
+            time_zone=_ZONE,
+            state=crm.DeadlineState.OPEN,
+            revision=1,
+        ),
+        crm.AssigneeChanged(tenant_id=_TENANT, from_owner_user_id=_AGENT, to_owner_user_id=_OTHER_AGENT, revision=1),
     )
 }
