@@ -1,20 +1,16 @@
 """The cycle of appointment-timeout: what it selects, what becomes of it, what it tells."""
 
 import datetime
-import io
 import json
 from typing import Any
-from uuid import UUID
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
-from prometheus_client import CollectorRegistry
 
 from appointments.models import Appointment
 from appointments.timeout import Lapse, TimeoutJob, TimeoutResult
 from audit.models import AuditLine
-from core import clock, sql
+from core import sql
 from core.correlation import correlated
 from outbox.models import OutboxMessage
 from pin_calendar.models import AvailabilitySlot
@@ -22,11 +18,6 @@ from tests import bulk
 from tests.appointments import state
 from tests.appointments.timeouts import Until, always, expire, logged, statuses
 from tests.factories import DAY, HOUR, MINUTE, NOON, OTHER_TENANT, an_open_appointment, an_overdue_appointment
-from workers import loop
-from workers.loop import Pace
-from workers.models import JobRun
-from workers.reporting import Reporter
-from workers.stopping import Stop
 
 pytestmark = pytest.mark.django_db
 
@@ -201,65 +192,6 @@ def test_the_log_has_the_cycle_and_every_item_by_ids_alone(capsys: pytest.Captur
         assert (line["slotId"], line["tenantId"]) == (str(appointment.slot_id), str(appointment.tenant_id))
         assert line["calendarEventId"] == str(appointment.calendar_event_id)
         assert "Анн" not in json.dumps(line, ensure_ascii=False)
-
-
-def test_metrics_and_job_run_tell_what_the_cycle_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    bulk.overdue_appointments(5)
-    an_overdue_appointment(calendar_event__status="Completed")
-    monkeypatch.setattr(clock, "now", lambda: NOON)
-    job, registry = TimeoutJob(), CollectorRegistry()
-
-    turn = loop.turn(
-        job,
-        pace=Pace(interval=60, batch_size=4, max_duration=30),
-        stop=Stop(beat=lambda: None),
-        reporter=Reporter(job, registry=registry),
-    )
-
-    prefix = "calendar_appointment_timeout"
-
-    def sample(name: str, **labels: str) -> float | None:
-        return registry.get_sample_value(f"{prefix}_{name}", labels)
-
-    assert (sample("items_total", slot_outcome="released"), sample("items_total", slot_outcome="expired")) == (2, 2)
-    assert (sample("errors_total"), sample("skip_locked_total"), sample("backlog")) == (1, 0, 2)
-    assert sample("cycle_duration_seconds_count") == 1
-    assert (sample("last_success_timestamp_seconds") or 0) >= NOON.timestamp()
-    run = JobRun.objects.get(pk=turn.run_id)
-    assert (run.job, run.outcome, run.as_of) == ("appointment-timeout", "Succeeded", NOON)
-    assert run.counts == {
-        "expiredCount": 4,
-        "slotsReleasedCount": 2,
-        "slotsExpiredCount": 2,
-        "skippedLockedCount": 0,
-        "failedCount": 1,
-    }
-    assert set(OutboxMessage.objects.values_list("correlation_id", flat=True)) == {turn.run_id}
-
-
-def test_the_real_command_expires_and_prints_its_result(capsys: pytest.CaptureFixture[str]) -> None:
-    long_ago = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    an_overdue_appointment(pending_expires_at=long_ago, start_at=long_ago + DAY)
-    out = io.StringIO()
-
-    call_command("run_appointment_timeout", "--once", stdout=out)
-
-    [line] = out.getvalue().splitlines()
-    result = json.loads(line)
-    assert list(result) == [
-        "runId",
-        "asOf",
-        "expiredCount",
-        "slotsReleasedCount",
-        "slotsExpiredCount",
-        "skippedLockedCount",
-        "failedCount",
-        "durationMs",
-    ]
-    assert (result["expiredCount"], result["slotsExpiredCount"]) == (1, 1)
-    assert UUID(result["runId"]) == JobRun.objects.get().id
-    completed = logged(capsys, "cycle completed")
-    assert [event["expiredCount"] for event in completed] == [1]
 
 
 def test_a_preview_tells_what_a_cycle_would_do_and_changes_nothing() -> None:
