@@ -14,7 +14,12 @@ NEEDED = {
     "DATABASE_URL": "postgresql://pin:secret@db:5432/calendar",
     "KAFKA_BOOTSTRAP_SERVERS": "kafka-1:9092,kafka-2:9092",
 }
-PRODUCTION = {**NEEDED, "PIN_ENVIRONMENT": "production", "SECRET_KEY": "k" * 32}
+PRODUCTION = {
+    **NEEDED,
+    "PIN_ENVIRONMENT": "production",
+    "SECRET_KEY": "k" * 32,
+    "JWT_JWKS_URL": "https://identity.example/keys",
+}
 
 
 def refusal(**environ: str) -> str:
@@ -141,6 +146,7 @@ def test_production_with_a_secret_of_its_own_is_allowed():
         ({"DEBUG": "true"}, "DEBUG must be off"),
         ({"SECRET_KEY": settings._DEVELOPMENT_SECRET}, "SECRET_KEY must be set"),
         ({"KAFKA_PROFILE": "embedded"}, "KAFKA_PROFILE must not be embedded"),
+        ({"JWT_JWKS_URL": "http://identity.example/keys"}, "JWT_JWKS_URL must be an https URL"),
     ],
 )
 def test_production_is_not_a_playground(over, sentence):

@@ -1,0 +1,55 @@
+"""Due reminders and runs of the dispatcher, for the tests of this package."""
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from pin_calendar.models import CalendarEvent, EventOrigin
+from reminders.dispatch import DispatchJob, DispatchResult
+from reminders.models import EventReminder, ReminderStatus
+from tests.factories import HOUR, MINUTE, NOON, EventFactory
+
+STALE_AFTER = 10 * MINUTE
+
+
+def always() -> bool:
+    return True
+
+
+def a_due_reminder(*, due_at: datetime.datetime = NOON - MINUTE, offset: int = 60, **event: Any) -> EventReminder:
+    """Pending; its event starts `offset` minutes after it and is an hour long, unless `event` says otherwise."""
+    start_at = due_at + offset * MINUTE
+    record: CalendarEvent = EventFactory.create(
+        **{"start_at": start_at, "end_at": start_at + HOUR, "reminder_offsets_minutes": [offset], **event}
+    )
+    return EventReminder.objects.create(
+        event=record,
+        offset_minutes=offset,
+        due_at=due_at,
+        status=ReminderStatus.PENDING,
+        created_at=record.created_at,
+        updated_at=record.created_at,
+    )
+
+
+def a_reminder_of(origin: EventOrigin, **event: Any) -> EventReminder:
+    """Due, of an event of that origin; a CRM deadline has no length."""
+    if origin is EventOrigin.CRM_DEADLINE:
+        event.setdefault("end_at", NOON - MINUTE + HOUR)
+    return a_due_reminder(origin=origin, **event)
+
+
+def a_job(now: Callable[[], datetime.datetime] = lambda: NOON) -> DispatchJob:
+    return DispatchJob(stale_after=STALE_AFTER, now=now)
+
+
+def dispatch(
+    job: DispatchJob | None = None, *, limit: int = 500, keep_going: Callable[[], bool] = always
+) -> DispatchResult:
+    """One run at NOON."""
+    return (job or a_job()).cycle(as_of=NOON, limit=limit, keep_going=keep_going)
+
+
+def statuses() -> list[tuple[str, str | None]]:
+    """Status and skip reason of every reminder, by due_at."""
+    return list(EventReminder.objects.order_by("due_at", "id").values_list("status", "skip_reason"))
