@@ -1,6 +1,8 @@
 """A client asks for a slot of the showcase."""
 
 import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -11,7 +13,7 @@ from appointments.matrix import Party, Verb, find
 from appointments.models import AppointmentStatus
 from core.actors import Actor
 from core.database import constraint_name
-from core.errors import Inconsistent, NotFound, Refused
+from core.errors import Inconsistent, NotFound, Refused, VersionConflict
 from core.ids import new_id
 from pin_calendar import events, slots
 from pin_calendar.models import EventOrigin, SlotStatus
@@ -46,11 +48,24 @@ def refuse_unbookable(slot: Slot, *, as_of: datetime.datetime) -> None:
         raise LeadTimePassed(f"slot {slot.id} could be booked until {slot.bookable_until.isoformat()}")
 
 
-@transaction.atomic(durable=True)
-def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Facts:
+@contextmanager
+def taken_slot_told(slot: Slot) -> Iterator[None]:
+    """Raises SlotTaken where the constraint finds a live appointment on a slot that called itself Available."""
+    try:
+        yield
+    except IntegrityError as error:
+        if constraint_name(error) != "uq_appointments_inv_slt_3_one_live_a_slot":
+            raise
+        raise SlotTaken(f"slot {slot.id} has a live appointment", status=slot.status) from error
+
+
+@transaction.atomic
+def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime, seen_version: int | None = None) -> Facts:
     """The actor's new appointment on the slot: Pending, or Confirmed on an auto-confirm slot.
 
-    Raises NotFound, SlotTaken, LeadTimePassed, DeadlineTooNear, TooManyPending or Busy.
+    `seen_version` is the version of the slot that they saw, if they say. A caller's transaction may keep more with it
+    (the API's answer under an Idempotency-Key). Raises NotFound, VersionConflict, SlotTaken, LeadTimePassed,
+    DeadlineTooNear, TooManyPending or Busy.
     """
     if actor.user_id is None:
         raise Inconsistent("only a person can book")
@@ -62,6 +77,8 @@ def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Facts:
     slot = slots.lock(slot_id)
     if slot is None or slot.owner_user_id != seen.owner_user_id:
         raise Busy(f"slot {slot_id} is being changed")
+    if seen_version is not None and seen_version != slot.version:
+        raise VersionConflict(f"slot {slot_id} has version {slot.version}, not {seen_version}")
     refuse_unbookable(slot, as_of=as_of)
     row = find(Verb.BOOK, Party.CLIENT, None, auto_confirm=slot.auto_confirm)
     if row is None:
@@ -98,11 +115,7 @@ def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Facts:
         version=1,
         created_at=as_of,
     )
-    try:
+    with taken_slot_told(slot):
         change = lifecycle.plan_booking(row, appointment, slot, event, as_of=as_of)
         lifecycle.write([change], actor=actor, as_of=as_of)
-    except IntegrityError as error:
-        if constraint_name(error) == "uq_appointments_inv_slt_3_one_live_a_slot":
-            raise SlotTaken(f"slot {slot_id} has a live appointment", status=slot.status) from error
-        raise
     return appointment

@@ -112,5 +112,13 @@ class ReassignmentConflict(models.Model):
             Index(F("created_at"), name="ix_reassignment_conflicts_open", condition=Q(resolved_at__isnull=True)),
         ]
 
+        constraints = [
+            models.UniqueConstraint(
+                fields=["appointment", "to_owner_user_id"],
+                condition=Q(resolved_at__isnull=True),
+                name="uq_reassignment_conflicts_one_open_a_pair",
+            )
+        ]
+
     def __str__(self) -> str:
         return f"conflict of appointment {self.appointment_id}"

@@ -78,7 +78,7 @@ def reassign(
             raise Busy(f"slots of owner {to_owner_id} are being changed") from error
         raise
     events.write(event_changes, as_of=as_of)
-    ReassignmentConflict.objects.bulk_create(
+    stayed = [
         ReassignmentConflict(
             tenant_id=tenant_id,
             appointment_id=case.appointment.id,
@@ -88,7 +88,11 @@ def reassign(
             created_at=as_of,
         )
         for case in staying
-    )
+    ]
+    ReassignmentConflict.objects.bulk_create(stayed, ignore_conflicts=True)
+    ReassignmentConflict.objects.filter(
+        appointment_id__in=[case.appointment.id for case in moving], resolved_at__isnull=True
+    ).update(resolved_at=as_of)
     lines = [*_audit_lines(moving), *events.audit_lines(event_changes, verb=VERB)]
     audit_log.record(lines, actor=actor, as_of=as_of)
     publish(_messages(moving, to_owner_id=to_owner_id, as_of=as_of), as_of=as_of)

@@ -66,7 +66,8 @@ def reschedule(
     if row.to is AppointmentStatus.PENDING:
         expires_at = _deadline(case, to_slot.bookable_until, party=party, as_of=as_of)
     planned = lifecycle.plan(row, case, party=party, as_of=as_of, to_slot=to_slot, pending_expires_at=expires_at)
-    lifecycle.write([planned], actor=actor, as_of=as_of)
+    with booking.taken_slot_told(to_slot):
+        lifecycle.write([planned], actor=actor, as_of=as_of)
     return planned
 
 

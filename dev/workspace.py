@@ -80,7 +80,11 @@ def _try_lock(path: Path) -> IO[str] | None:
 
 def _sweep(root: Path) -> None:
     for path in root.iterdir():
-        if path.is_dir() and (owner := _try_lock(path / _OWNER)):
+        try:
+            owner = _try_lock(path / _OWNER) if path.is_dir() else None
+        except FileNotFoundError:  # its owner has removed it in this moment
+            continue
+        if owner:
             _remove(path)
             owner.close()
 

@@ -96,4 +96,8 @@ class Migration(migrations.Migration):
             model_name='reassignmentconflict',
             index=core.indexes.Index(models.F('created_at'), condition=models.Q(('resolved_at__isnull', True)), name='ix_reassignment_conflicts_open'),
         ),
+        migrations.AddConstraint(
+            model_name='reassignmentconflict',
+            constraint=models.UniqueConstraint(condition=models.Q(('resolved_at__isnull', True)), fields=('appointment', 'to_owner_user_id'), name='uq_reassignment_conflicts_one_open_a_pair'),
+        ),
     ]

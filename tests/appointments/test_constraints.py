@@ -31,6 +31,11 @@ BREAKS = {
     "ck_appointments_status": "UPDATE appointments SET status = 'Lost'",
     "ck_appointments_pending_has_deadline": "UPDATE appointments SET pending_expires_at = NULL",
     "ck_appointments_cancelled_by_exactly_when_cancelled": "UPDATE appointments SET status = 'Cancelled'",
+    "uq_reassignment_conflicts_one_open_a_pair": """
+        INSERT INTO reassignment_conflicts (id, tenant_id, appointment_id, from_owner_user_id, to_owner_user_id,
+            correlation_id, created_at)
+        SELECT v.id, a.tenant_id, a.id, a.owner_user_id, a.client_user_id, a.id, now() FROM appointments AS a,
+            (VALUES (uuidv7()), (uuidv7())) AS v(id)""",
     "ck_appointments_version": "UPDATE appointments SET version = 0",
     # availability_slots
     "ck_availability_slots_end_after_start": "UPDATE availability_slots SET end_at = start_at",

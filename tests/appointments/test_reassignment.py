@@ -16,6 +16,7 @@ from core.actors import Actor
 from core.correlation import correlated
 from core.errors import InvalidField, NotFound
 from core.ids import new_id
+from pin_calendar import publishing
 from pin_calendar.models import CalendarEvent
 from reminders.models import EventReminder
 from tests.appointments import state
@@ -197,6 +198,19 @@ def test_from_the_crm_a_conflicting_appointment_stays_and_is_recorded_and_the_re
     assert (conflict.from_owner_user_id, conflict.to_owner_user_id) == (ANNA, BORIS)
     assert (conflict.correlation_id, conflict.created_at, conflict.resolved_at) == (correlation, NOON, None)
     assert state.topics() == ["appointment-reassigned"]
+
+
+def test_a_conflict_is_recorded_once_however_often_the_crm_asks_and_resolved_when_the_appointment_moves() -> None:
+    conflicting = of_anna()
+    in_the_way = SlotFactory.create(owner_user_id=BORIS, start_at=conflicting.slot.start_at)
+
+    from_anna_to_boris(actor=Actor.system())
+    from_anna_to_boris(actor=Actor.system())
+
+    assert ReassignmentConflict.objects.get().resolved_at is None
+    publishing.withdraw(in_the_way.id, actor=owner_of(in_the_way), as_of=NOON)
+    from_anna_to_boris(actor=Actor.system())
+    assert ReassignmentConflict.objects.get().resolved_at == NOON
 
 
 def test_a_slot_back_to_back_or_no_longer_live_is_no_conflict() -> None:
