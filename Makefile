@@ -9,6 +9,8 @@ UV := .venv/bin/uv
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command "make lock"
 
+OPENAPI := $(PY) manage.py spectacular --format openapi-json --validate --fail-on-warn
+
 .PHONY: help setup demo test kafka test-kafka check check-on-servers shell lock schemas
 
 help: ## Show this list
@@ -45,6 +47,7 @@ check-on-servers:
 	$(PY) -m mypy .
 	$(PY) -m dev.migrations
 	$(PY) -m contracts.generate --check
+	$(OPENAPI) | cmp - docs/openapi.json
 	$(PY) manage.py print_docs --check
 
 shell: setup ## Open a Django shell on embedded servers with an empty, migrated database
@@ -55,5 +58,6 @@ lock: setup ## Lock the dependencies of pyproject.toml anew; ARGS="--upgrade" ta
 	$(LOCK) $(ARGS) pyproject.toml --output-file requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
-schemas: setup ## Write the JSON Schemas and examples of the messages from contracts/
+schemas: setup ## Write the messages' JSON Schemas and examples and the API's docs/openapi.json from the code
 	@$(PY) -m contracts.generate
+	@DATABASE_URL=postgresql://none@localhost/none KAFKA_BOOTSTRAP_SERVERS=localhost:9092 $(OPENAPI) > docs/openapi.json

@@ -1,7 +1,7 @@
 """Serializers whose fields are snake_case in code and camelCase on the wire, and reading requests by them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -15,10 +15,13 @@ class Body(serializers.Serializer[Any]):
 
     default_error_messages = {"invalid": "must be an object"}
 
+    # Names on the wire that are not just the camelCase of those in code.
+    WIRE_NAMES: ClassVar[Mapping[str, str]] = {}
+
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         fields = {}
         for name, field in super().get_fields().items():
-            on_the_wire = wire_name(name)
+            on_the_wire = self.WIRE_NAMES.get(name) or wire_name(name)
             if on_the_wire != name and field.source is None:
                 field.source = name
             fields[on_the_wire] = field

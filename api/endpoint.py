@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPMethod, HTTPStatus
+from http import HTTPStatus
 from typing import Any, ClassVar, Literal, TypeVar, cast
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import exceptions
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -28,8 +30,7 @@ log = logs.get(__name__)
 
 ANYONE = "anyone"
 ANY_TOKEN = "any token"  # noqa: S105 (a word of ours, not a secret)
-_METHODS = frozenset(method.value.lower() for method in HTTPMethod) - {"options", "head"}
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -93,6 +94,14 @@ def principal_of(request: Request) -> Principal:
     return cast(Principal, request.user)
 
 
+def tenant_of(request: Request) -> UUID:
+    """The tenant that the token names; an owner's and an admin's comes from nowhere else. Raises PermissionDenied."""
+    tenant_id = principal_of(request).tenant_id
+    if tenant_id is None:
+        raise exceptions.PermissionDenied("this token names no tenant")
+    return tenant_id
+
+
 class _Permitted(BasePermission):
     """The method's `needs`, asked of the token."""
 
@@ -113,6 +122,7 @@ class Endpoint(APIView):
     Every method is declared by `operation`; `statuses` maps the refusals that do not answer 409.
     """
 
+    http_method_names = sorted({*_METHODS, "head"})
     permission_classes = [_Permitted]
     statuses: ClassVar[Mapping[type[Refused], HTTPStatus]] = {}
 
@@ -123,7 +133,7 @@ class Endpoint(APIView):
             declared = getattr(method, "declared", None)
             if declared is None:
                 raise TypeError(f"{cls.__name__}.{name} is not declared by @operation")
-            setattr(cls, name, _documented(method, cls.statuses, **declared))
+            setattr(cls, name, _documented(method, f"{name}{cls.__name__}", cls.statuses, **declared))
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         began = time.monotonic()
@@ -145,6 +155,11 @@ class Endpoint(APIView):
             )
         return response
 
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        """None for an operation that is anyone's: a token that is not good does not shut it."""
+        method = getattr(self, (self.request.method or "").lower(), None) if self.request else None
+        return [] if getattr(method, "needs", None) == ANYONE else super().get_authenticators()
+
     def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> Any:
         """401 without a token, 403 with one that does not suffice."""
         if not isinstance(request.user, Principal):
@@ -154,6 +169,7 @@ class Endpoint(APIView):
 
 def _documented(
     method: View,
+    operation_id: str,
     statuses: Mapping[type[Refused], HTTPStatus],
     *,
     summary: str,
@@ -189,6 +205,7 @@ def _documented(
     wanted = permission.get(needs, f"Needs the permission `{needs}`.")
     description = f"{method.__doc__}\n\n{wanted}" if method.__doc__ else wanted
     decorate = extend_schema(
+        operation_id=operation_id,
         summary=summary,
         description=description,
         request={"application/json": body} if body else None,

@@ -3,12 +3,14 @@
 import base64
 import binascii
 import datetime
+import heapq
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from uuid import UUID
 
+from django.db.models import BooleanField, DateTimeField, F, Func, Q, UUIDField, Value
 from rest_framework import serializers
 
 from api.bodies import Body
@@ -51,24 +53,50 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
+class _CursorField(Text):
+    """A place, as its cursor."""
+
+    def to_internal_value(self, value: Any) -> Place:  # type: ignore[override]
+        return Place.from_cursor(super().to_internal_value(value))
+
+
 class PageQuery(Body):
     """The parameters of every list."""
 
-    cursor = Text(required=False, max_length=200, help_text="The nextCursor of the page before.")
+    after = _CursorField(required=False, max_length=200, help_text="The nextCursor of the page before.")
     limit = Whole(min_value=1, max_value=MAX_SIZE, default=DEFAULT_SIZE, help_text=f"Items a page, {MAX_SIZE} at most.")
 
-    def validate_cursor(self, value: str) -> Place:
-        return Place.from_cursor(value)
-
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        values = super().to_internal_value(data)
-        return {("after" if name == "cursor" else name): value for name, value in values.items()}
+    WIRE_NAMES: ClassVar[Mapping[str, str]] = {"after": "cursor"}
 
 
 def page(found: Sequence[Item], *, limit: int, place: Callable[[Item], Place]) -> Page[Item]:
     """The first `limit` of the items found; a list asks for one more, to know whether there is a next page."""
     items = found[:limit]
     return Page(items, place(items[-1]).as_cursor() if len(found) > limit else None)
+
+
+def merged_page(lists: Sequence[Sequence[Item]], *, limit: int, place: Callable[[Item], Place]) -> Page[Item]:
+    """A page out of several lists in that order; an item that is in two of them comes once."""
+
+    def key(item: Item) -> tuple[datetime.datetime, UUID]:
+        at = place(item)
+        return at.instant, at.id
+
+    merged = {key(item): item for item in heapq.merge(*lists, key=key)}
+    return page(list(merged.values()), limit=limit, place=place)
+
+
+def behind(place: Place, *, instant: str, id_: str = "id") -> Q:
+    """The condition `(instant, id) > (place)`; its first half is for an index that knows only the instant."""
+    columns = Func(F(instant), F(id_), template="(%(expressions)s)", output_field=BooleanField())
+    values = Func(
+        Value(place.instant, DateTimeField()),
+        Value(place.id, UUIDField()),
+        template="(%(expressions)s)",
+        output_field=BooleanField(),
+    )
+    later = Func(columns, values, template="%(expressions)s", arg_joiner=" > ", output_field=BooleanField())
+    return Q(**{f"{instant}__gte": place.instant}) & Q(later)
 
 
 def page_of(item: type[Body]) -> type[Body]:

@@ -38,13 +38,15 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}
 
 
-def refuse_unknown_members(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
-    """A hook of the generator: request bodies take no member that they do not name, as `Body` refuses them."""
+def describe_bodies(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
+    """A hook of the generator: bodies take no member that they do not name, and may be left out when none is needed."""
     schemas = result.get("components", {}).get("schemas", {})
     for operations in result["paths"].values():
-        for operation in operations.values():
-            for content in operation.get("requestBody", {}).get("content", {}).values():
-                _close(content["schema"], schemas)
+        for body in (operation["requestBody"] for operation in operations.values() if "requestBody" in operation):
+            [content] = body["content"].values()
+            _close(content["schema"], schemas)
+            if not schemas[content["schema"]["$ref"].rpartition("/")[2]].get("required"):
+                body["required"] = False
     return result
 
 

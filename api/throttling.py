@@ -1,14 +1,17 @@
 """Requests a minute by user and by address, counted in this process; exact limits belong to a gateway."""
 
 import time
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.core.cache import cache
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
-from rest_framework.views import APIView
 
 from api.authentication import Principal
+
+if TYPE_CHECKING:  # DRF's views read their settings, and with them this module, while they are being imported
+    from rest_framework.views import APIView
 
 _WINDOW_SECONDS = 60
 
@@ -20,7 +23,7 @@ class _Throttle(BaseThrottle):
     def subject(self, request: Request) -> str | None:
         raise NotImplementedError
 
-    def allow_request(self, request: Request, view: APIView) -> bool:
+    def allow_request(self, request: Request, view: "APIView") -> bool:
         """Count the request; False when the minute's allowance is used up."""
         limit, subject = self.limit(), self.subject(request)
         if not limit or subject is None:

@@ -333,9 +333,18 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {"persistAuthorization": True},
+    "ENUM_NAME_OVERRIDES": {
+        "SlotStatus": "pin_calendar.models.SlotStatus",
+        "EventStatus": "pin_calendar.models.EventStatus",
+        "EventOrigin": "pin_calendar.models.EventOrigin",
+        "ReminderStatus": "reminders.models.ReminderStatus",
+        "SkipReason": "reminders.models.SkipReason",
+        "AppointmentStatus": "appointments.models.AppointmentStatus",
+        "CancelledBy": "appointments.models.CancelledBy",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "api.schema.refuse_unknown_members",
+        "api.schema.describe_bodies",
     ],
 }
 

@@ -1,11 +1,25 @@
 """Routes of the web process."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
+from api.documentation import Document, SwaggerUi
+from api.problems import no_such_route
 from ops import views
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path(
+        "api/v1/",
+        include(
+            [
+                path("", include("pin_calendar.urls")),
+                path("", include("appointments.urls")),
+                path("schema", Document.as_view(), name="schema"),
+                path("docs", SwaggerUi.as_view(url_name="schema")),
+            ]
+        ),
+    ),
+    path("api/<path:rest>", no_such_route),
     path("metrics", views.metrics, name="metrics"),
 ]

@@ -79,6 +79,7 @@ class AvailabilitySlot(models.Model):
                 F("start_at"), F("id"), name="ix_availability_slots_showcase", condition=Q(status=SlotStatus.AVAILABLE)
             ),
             Index(F("owner_user_id"), F("start_at"), name="ix_availability_slots_owner_start_at"),
+            Index(F("tenant_id"), F("start_at"), F("id"), name="ix_availability_slots_tenant_start_at"),
         ]
         constraints = [
             ExclusionConstraint(
@@ -130,6 +131,7 @@ class CalendarEvent(models.Model):
         indexes = [
             Index(F("owner_user_id"), F("start_at"), name="ix_calendar_events_owner_start_at"),
             Index(F("client_user_id"), F("start_at"), name="ix_calendar_events_client_start_at"),
+            Index(F("tenant_id"), F("start_at"), F("id"), name="ix_calendar_events_tenant_start_at"),
         ]
         constraints = [
             models.UniqueConstraint(
