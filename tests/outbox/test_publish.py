@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -12,7 +13,7 @@ from core.correlation import correlated
 from core.database import constraint_name
 from core.ids import new_id
 from outbox.models import OutboxMessage, OutboxReady
-from outbox.publish import MessageTooLarge, NoTransaction, publish, shard_of
+from outbox.publish import CHANNEL, MessageTooLarge, NoTransaction, notify, publish, shard_of
 from tests.outbox.messages import NOON, TENANT, a_change
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -166,5 +167,21 @@ def test_the_commit_wakes_a_listener_and_a_rollback_does_not() -> None:
     assert not list(driver.notifies(timeout=0))
 
     told([a_change()])
-    told([a_change()])
-    assert len(list(driver.notifies(timeout=2, stop_after=1))) == 1
+    assert [heard.channel for heard in driver.notifies(timeout=2, stop_after=1)] == [CHANNEL]
+
+
+def test_a_process_sends_no_notify_right_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monotonic = iter([100.0, 100.004, 100.006, 100.007])
+    monkeypatch.setattr("outbox.publish._last_notify", 0.0)
+    monkeypatch.setattr("outbox.publish.time", SimpleNamespace(monotonic=lambda: next(monotonic)))
+    sent: list[str] = []
+
+    def record(execute: Callable[..., object], sql: str, *args: object) -> object:
+        sent.append(sql)
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(record):
+        for _ in range(4):
+            notify()
+
+    assert sent == ["NOTIFY outbox_ready"] * 2
