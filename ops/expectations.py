@@ -6,7 +6,7 @@ from appointments import reassignment
 from appointments.matrix import MATRIX, EventEffect, SlotEffect
 from appointments.models import LIVE
 from contracts.base import Message
-from contracts.calendar import AppointmentReassigned
+from contracts.calendar import AppointmentReassigned, EventStatusChanged
 from pin_calendar.models import EventStatus
 
 _EVENT_STATUS: dict[EventEffect, EventStatus] = {
@@ -33,13 +33,15 @@ TOLD_BY: dict[tuple[str, str, str], tuple[type[Message], ...]] = {
     for from_ in ([status.value for status in row.from_] or [""])
 } | {(reassignment.VERB, status.value, status.value): (AppointmentReassigned,) for status in LIVE}
 
-# (verb, from, to, topic, whether the key is the event's id)
+# (verb, from, to, topic) of the messages whose key is the appointment. What an event tells of itself follows from the
+# event's own end, whoever brought it about.
 MESSAGES = frozenset(
-    (*transition, message.TOPIC, message.KEY_FIELD == "event_id")
+    (*transition, message.TOPIC)
     for transition, messages in TOLD_BY.items()
     for message in messages
+    if message is not EventStatusChanged
 )
-TOPICS = frozenset(message.TOPIC for messages in TOLD_BY.values() for message in messages)
+TOPICS = frozenset(topic for *_, topic in MESSAGES)
 
 
 def words(values: Iterable[str]) -> str:
@@ -47,10 +49,7 @@ def words(values: Iterable[str]) -> str:
     return ", ".join(f"'{value}'" for value in sorted(values))
 
 
-def relation(rows: Iterable[tuple[str | bool, ...]]) -> str:
+def relation(rows: Iterable[tuple[str, ...]]) -> str:
     """The rows as a `VALUES` list."""
-    lines = (
-        "(" + ", ".join(str(value) if isinstance(value, bool) else f"'{value}'" for value in row) + ")"
-        for row in sorted(rows)
-    )
-    return f"VALUES {', '.join(lines)}"
+    lines = (", ".join(f"'{value}'" for value in row) for row in sorted(rows))
+    return f"VALUES {', '.join(f'({line})' for line in lines)}"
