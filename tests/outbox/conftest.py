@@ -10,6 +10,7 @@ from django.db import connection
 
 from outbox import topics
 from outbox.relay import RelayJob
+from workers.topics import ensure
 
 _BACKEND_KEY_DATA = b"K\x00\x00\x00\x0c"  # its type and length; the process id follows
 
@@ -17,7 +18,7 @@ _BACKEND_KEY_DATA = b"K\x00\x00\x00\x0c"  # its type and length; the process id 
 @pytest.fixture
 def kafka_topics(bootstrap: str) -> str:
     """The topics exist; the brokers' address."""
-    topics.ensure(topics.names())
+    ensure(topics.names())
     return bootstrap
 
 

@@ -108,7 +108,7 @@ def test_kill_9_at_any_point_loses_nothing_and_keeps_the_order(
     eventually(lambda: len(set(owners().values())) == 2 and len(owners()) == 8, "two relays share", timeout=20)
     dice = random.Random(7)
     with Writers(count=3, keys=24) as writers:
-        for _ in range(6):
+        for _ in range(4):
             told = OutboxMessage.objects.count()
             eventually(lambda enough=told + 60: OutboxMessage.objects.count() >= enough, "writers write")  # type: ignore[misc]
             eventually(lambda: len(owners()) == 8, "all shards are published", timeout=20)
@@ -120,7 +120,7 @@ def test_kill_9_at_any_point_loses_nothing_and_keeps_the_order(
     until_empty()
 
     assert_nothing_lost_or_out_of_order(kafka_topics, writers.committed())
-    assert sum(writers.committed().values()) > 300
+    assert sum(writers.committed().values()) > 200
 
 
 def test_a_paused_relay_that_lost_its_shards_breaks_no_order(

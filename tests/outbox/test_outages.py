@@ -13,6 +13,7 @@ from outbox.relay import RelayJob
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.relaying import always, relay_all, tell, versions
 from workers.job import JobUnavailable
+from workers.topics import ensure
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +26,7 @@ def stopped_kafka(embedded_kafka: EmbeddedKafka, relay: RelayJob) -> Iterator[Em
     embedded_kafka.stop()
     yield embedded_kafka
     embedded_kafka.start()
-    topics.ensure(topics.names())
+    ensure(topics.names())
 
 
 def test_everything_is_held_and_nothing_parked_while_the_broker_is_away(
@@ -53,7 +54,7 @@ def test_a_broker_that_comes_back_without_memory_gets_all_in_order(
         relay_all(relay)
 
     bootstrap = stopped_kafka.start()
-    topics.ensure(topics.names())
+    ensure(topics.names())
     relay_all(relay)
 
     assert versions(bootstrap, event_id) == [1, 2, 3]
@@ -62,7 +63,7 @@ def test_a_broker_that_comes_back_without_memory_gets_all_in_order(
 
 def test_a_restart_between_two_bursts_heals_by_itself(relay: RelayJob, stopped_kafka: EmbeddedKafka) -> None:
     bootstrap = stopped_kafka.start()
-    topics.ensure(topics.names())
+    ensure(topics.names())
     event_id = new_id()
     tell(a_change(event_id, version=version) for version in (1, 2, 3))
 

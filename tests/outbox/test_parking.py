@@ -13,8 +13,7 @@ from django.core.management import CommandError, call_command
 from core import clock
 from core.errors import NotFound
 from core.ids import new_id
-from outbox import kafka, operations, topics
-from outbox.kafka import is_outage
+from outbox import kafka, operations
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from outbox.topics import DEAD_LETTER_SUFFIX
@@ -23,6 +22,8 @@ from tests.outbox import mock_broker
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.mock_broker import MockBroker
 from tests.outbox.relaying import TOPIC, heal, poison, relay_all, tell, versions
+from workers.kafka import is_outage
+from workers.topics import ensure
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOON + datetime.timedelta(hours=1)
@@ -125,7 +126,7 @@ def test_an_unknown_topic_parks_and_goes_out_once_it_exists(relay: RelayJob, boo
     assert versions(bootstrap, sound) == [1]
     assert OutboxBlockedKey.objects.get().reason == "UNKNOWN_TOPIC_OR_PART"
 
-    topics.ensure([topic])
+    ensure([topic])
     relay._sender._learned_at = 0.0
     attempt_again(relay)
 
