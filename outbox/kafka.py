@@ -1,6 +1,5 @@
-"""Sending to Kafka: the clients' settings, bursts and single messages, and telling a refused message from an outage."""
+"""Sending to Kafka: bursts and single messages, and what became of each."""
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,46 +13,13 @@ from django.conf import settings
 
 from outbox.queue import Row
 from workers.job import JobUnavailable, KeepGoing
+from workers.kafka import client_settings, describe, is_embedded, is_outage
+from workers.topics import HEADER_ALLOWANCE_BYTES
 
-# The broker compares whole batches, the client single messages with their headers; the topic's limit is above both.
-HEADER_ALLOWANCE_BYTES = 65_536
 _SLICE_SECONDS = 0.25
 _PATIENCE_AFTER_STOP_SECONDS = 2.0
 _METADATA_SECONDS = 5.0
 _LEARN_EVERY_SECONDS = 1.0
-
-# What says that the broker, or the way to it, is at fault: hold everything and try again. Local errors are too, but for
-# those about a topic or a message.
-_OUTAGES = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.STALE_CTRL_EPOCH,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        KafkaError.DUPLICATE_SEQUENCE_NUMBER,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.INVALID_PRODUCER_ID_MAPPING,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNKNOWN_PRODUCER_ID,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.PRODUCER_FENCED,
-    }
-)
-_LOCAL_REFUSALS = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG})
 
 
 @dataclass(frozen=True)
@@ -71,17 +37,6 @@ class Report:
     acked: list[Row] = field(default_factory=list)
     refused: dict[Row, Refusal] = field(default_factory=dict)
     outage: str = ""
-
-
-def client_settings() -> dict[str, Any]:
-    """What every client of the outbox is given."""
-    return {
-        "bootstrap.servers": settings.ENV.kafka_bootstrap_servers,
-        "socket.keepalive.enable": True,
-        "reconnect.backoff.ms": 100,
-        "reconnect.backoff.max.ms": 2_000,
-        "logger": logging.getLogger("kafka"),
-    }
 
 
 def producer_settings() -> dict[str, Any]:
@@ -123,15 +78,7 @@ def patience_seconds() -> float:
 
     The embedded broker forgets its producers at a restart, which only a new producer heals: there we ask sooner.
     """
-    return 3.0 if settings.ENV.kafka_profile == "embedded" else 10.0
-
-
-def is_outage(error: KafkaError) -> bool:
-    """True when no message is to blame."""
-    code = error.code()
-    if error.fatal() or code in _OUTAGES:
-        return True
-    return code < KafkaError.UNKNOWN and code not in _LOCAL_REFUSALS
+    return 3.0 if is_embedded() else 10.0
 
 
 class Sender:
@@ -204,7 +151,7 @@ class Sender:
         try:
             self._topics = frozenset(producer.list_topics(timeout=_METADATA_SECONDS).topics)
         except KafkaException as error:
-            raise JobUnavailable(f"Kafka: {_describe(error.args[0])}") from error
+            raise JobUnavailable(f"Kafka: {describe(error.args[0])}") from error
         self._learned_at = time.monotonic()
 
 
@@ -253,9 +200,9 @@ class _Burst:
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if is_outage(reason):
-                    self._outage = f"Kafka: {_describe(reason)}"
+                    self._outage = f"Kafka: {describe(reason)}"
                     return False
-                self.refuse(row, Refusal(reason.name(), _describe(reason)))
+                self.refuse(row, Refusal(reason.name(), describe(reason)))
                 return True
             except (ValueError, TypeError) as error:  # headers that were changed by hand
                 self.refuse(row, Refusal("INVALID_HEADERS", f"{type(error).__name__}: {error}"))
@@ -302,9 +249,9 @@ class _Burst:
             if error is not None:
                 broken.add(key)
                 if is_outage(error):
-                    report.outage = report.outage or f"Kafka: {_describe(error)}"
+                    report.outage = report.outage or f"Kafka: {describe(error)}"
                 else:
-                    report.refused[row] = Refusal(error.name(), _describe(error))
+                    report.refused[row] = Refusal(error.name(), describe(error))
             elif key not in broken:
                 report.acked.append(row)
         return report
@@ -319,7 +266,3 @@ def _abandon(producer: Producer) -> None:
 
 def _unknown_topic(row: Row) -> Refusal:
     return Refusal("UNKNOWN_TOPIC_OR_PART", f"there is no topic {row.topic}; run ensure_topics")
-
-
-def _describe(error: KafkaError) -> str:
-    return f"{error.name()}: {error.str()}"

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from confluent_kafka.admin import AdminClient
 from prometheus_client import CollectorRegistry
 
 from core import logs
 from outbox import housekeeping, sessions
-from outbox.kafka import Sender, client_settings
+from outbox.kafka import Sender
 from outbox.metrics import RelayMetrics
 from outbox.publish import CHANNEL, NOTIFY_EVERY_SECONDS
 from outbox.tenure import Every, Tally, Tenure
+from workers import kafka
 from workers.job import Check, CycleResult, Job, KeepGoing
 from workers.stopping import Stop
 
@@ -25,7 +25,6 @@ _SLICE_SECONDS = 0.1
 _PURGE_SECONDS = 3_600.0
 _MEASURE_SECONDS = 5.0
 _FLOOR_HELD_SECONDS = 300.0
-_CHECK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +97,7 @@ class RelayJob(Job[RelayResult]):
             stop.wait(ends_at - time.monotonic())
 
     def readiness_checks(self) -> Mapping[str, Check]:
-        return {"kafka": _kafka_answers}
+        return {"kafka": kafka.check}
 
     def measure(self, as_of: datetime.datetime) -> None:
         """Set the gauges of the shards that are owned."""
@@ -143,7 +142,3 @@ class _Gauges:
     def refresh(self, as_of: datetime.datetime) -> None:
         if self._measuring.is_due():
             self._job.measure(as_of)
-
-
-def _kafka_answers() -> None:
-    AdminClient(client_settings()).list_topics(timeout=_CHECK_SECONDS)

@@ -7,10 +7,6 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from django.conf import settings
 
-from core import logs
-
-log = logs.get(__name__)
-
 _CHECK_SECONDS = 2.0
 
 # What says that the broker, or the way to it, is at fault: hold everything and try again. Local errors are too, but for
@@ -55,8 +51,6 @@ def client_settings() -> dict[str, Any]:
         "reconnect.backoff.ms": 100,
         "reconnect.backoff.max.ms": 2_000,
         "logger": logging.getLogger("kafka"),
-        # Without a callback a fatal error is raised by whatever call comes next.
-        "error_cb": lambda error: log.warning("kafka client error", error=describe(error)),
     }
 
 

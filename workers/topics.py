@@ -11,7 +11,7 @@ from django.conf import settings
 from workers.job import JobUnavailable
 from workers.kafka import client_settings, describe
 
-# Above what a message may have: room for its headers, once for the client's limit and once more for the topic's.
+# The broker compares whole batches, the client single messages with their headers; the topic's limit is above both.
 HEADER_ALLOWANCE_BYTES = 65_536
 _TIMEOUT_SECONDS = 15
 

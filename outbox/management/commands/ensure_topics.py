@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from outbox import topics
 from workers.job import JobUnavailable
+from workers.topics import ensure
 
 
 class Command(BaseCommand):
@@ -19,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = topics.names()
         try:
-            made = topics.ensure(wanted)
+            made = ensure(wanted)
         except JobUnavailable as error:
             raise CommandError(str(error), returncode=1) from error
         self.stdout.write(f"{len(made)} topics created, {len(wanted) - len(made)} were there")
