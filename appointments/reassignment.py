@@ -45,7 +45,16 @@ class Reassignment:
 def reassign(
     *, tenant_id: UUID, from_owner_id: UUID, to_owner_id: UUID, actor: Actor, as_of: datetime.datetime
 ) -> Reassignment:
-    """Move all that is open and has not ended, atomically; the reminders keep their rows.
+    """`hand_over` in a transaction of its own."""
+    return hand_over(
+        tenant_id=tenant_id, from_owner_id=from_owner_id, to_owner_id=to_owner_id, actor=actor, as_of=as_of
+    )
+
+
+def hand_over(
+    *, tenant_id: UUID, from_owner_id: UUID, to_owner_id: UUID, actor: Actor, as_of: datetime.datetime
+) -> Reassignment:
+    """Move all that is open and has not ended, in the caller's transaction; the reminders keep their rows.
 
     By a person a conflict refuses the whole (ReassignmentRefused); by the system (the CRM) the conflicting appointments
     stay and are recorded. Raises NotFound for whom it is not to decide, InvalidField for the same owner twice, Busy.
