@@ -128,6 +128,7 @@ class Endpoint(APIView):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.statuses = {KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY, **cls.statuses}
         for name in _METHODS & cls.__dict__.keys():
             method = cls.__dict__[name]
             declared = getattr(method, "declared", None)

@@ -53,20 +53,17 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
-class _CursorField(Text):
-    """A place, as its cursor."""
-
-    def to_internal_value(self, value: Any) -> Place:  # type: ignore[override]
-        return Place.from_cursor(super().to_internal_value(value))
-
-
 class PageQuery(Body):
     """The parameters of every list."""
 
-    after = _CursorField(required=False, max_length=200, help_text="The nextCursor of the page before.")
+    after = Text(required=False, max_length=200, help_text="The nextCursor of the page before.")
     limit = Whole(min_value=1, max_value=MAX_SIZE, default=DEFAULT_SIZE, help_text=f"Items a page, {MAX_SIZE} at most.")
 
     WIRE_NAMES: ClassVar[Mapping[str, str]] = {"after": "cursor"}
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """The place in the cursor's stead."""
+        return attrs | {"after": Place.from_cursor(attrs["after"])} if "after" in attrs else attrs
 
 
 def page(found: Sequence[Item], *, limit: int, place: Callable[[Item], Place]) -> Page[Item]:

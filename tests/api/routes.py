@@ -143,7 +143,7 @@ def _reassign() -> Sample:
     return Sample("reassignments", an_admin().but(permissions=[REASSIGN]), body)
 
 
-WEEKLY = {
+WEEKLY: dict[str, Any] = {
     "fromDate": "2030-03-18",
     "toDate": "2030-03-31",
     "timeZone": "Europe/Riga",

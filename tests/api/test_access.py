@@ -78,7 +78,7 @@ def signed(caller: Caller, **other: Any) -> str:
 
 
 def unsigned(caller: Caller) -> str:
-    return jwt.encode(claims(caller), None, "none", {"kid": DEVELOPMENT_KEY_ID})
+    return jwt.encode(claims(caller), "", "none", {"kid": DEVELOPMENT_KEY_ID})
 
 
 def signed_with_the_public_key(caller: Caller) -> str:
