@@ -119,7 +119,7 @@ def test_a_dry_run_prints_what_would_lapse_and_changes_nothing():
     oldest_first = Appointment.objects.overdue(NOON)[:3]
     assert [row["appointmentId"] for row in rows] == [str(appointment.id) for appointment in oldest_first]
     assert [row["slotOutcome"] for row in rows] == ["inconsistent", "released", "expired"]
-    assert [row["pendingExpiresAt"] for row in rows] == [clock.iso(NOON - n * SECOND) for n in (1, 2, 3)]
+    assert [row["pendingExpiresAt"] for row in rows] == [clock.iso(NOON - n * SECOND) for n in (4, 3, 2)]
 
 
 def test_a_dry_run_of_the_dispatcher_changes_nothing():

@@ -9,7 +9,7 @@ from tests import bulk, gates
 from tests.appointments import state
 from tests.gates import gate
 from tests.invariants import violations
-from tests.processes import DISPATCH, TIMEOUT, result_of, run_to_end, running, sessions
+from tests.processes import DISPATCH, TIMEOUT, run_here, running, sessions
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,17 +47,15 @@ def kill_at(point: str, *, visit: int, command: str, flags: tuple[str, ...]) -> 
 )
 def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size, done):
     bulk.overdue_appointments(ITEMS, as_of=clock.now())
-    flags = ("--once", "--drain", f"--chunk-size={chunk_size}")
+    flags = ("--drain", f"--chunk-size={chunk_size}")
 
-    kill_at(point, visit=visit, command=TIMEOUT, flags=flags)
+    kill_at(point, visit=visit, command=TIMEOUT, flags=("--once", *flags))
 
     assert Appointment.objects.filter(status="Expired").count() == done
     assert len(state.told()) == 2 * done
     assert violations() == []
 
-    code, worker = run_to_end(TIMEOUT, *flags)
-
-    assert (code, result_of(worker)["expiredCount"]) == (0, ITEMS - done)
+    assert run_here(TIMEOUT, *flags)["expiredCount"] == ITEMS - done
     assert Appointment.objects.filter(status="Expired").count() == ITEMS
     assert sorted(state.topics()) == ["appointment-cancelled"] * ITEMS + ["event-status-changed"] * ITEMS
     assert violations() == []
@@ -75,17 +73,14 @@ def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size
 )
 def test_the_dispatcher_is_killed_and_started_again(point, visit, done):
     bulk.overdue_appointments(ITEMS, as_of=clock.now(), lead_passed_every=1)
-    flags = ("--once", "--batch-size=4")
 
-    kill_at(point, visit=visit, command=DISPATCH, flags=flags)
+    kill_at(point, visit=visit, command=DISPATCH, flags=("--once", "--batch-size=4"))
 
     assert EventReminder.objects.filter(status="Sent").count() == done
     assert state.topics() == ["reminder-due"] * done
     assert violations() == []
 
-    code, worker = run_to_end(DISPATCH, *flags)
-
-    assert (code, result_of(worker)["sentCount"]) == (0, 2 * ITEMS - done)
+    assert run_here(DISPATCH)["sentCount"] == 2 * ITEMS - done
     assert EventReminder.objects.filter(status="Sent").count() == 2 * ITEMS
     assert state.topics() == ["reminder-due"] * 2 * ITEMS
     assert violations() == []
