@@ -11,7 +11,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 OPENAPI := $(PY) manage.py spectacular --format openapi-json --validate --fail-on-warn
 
-.PHONY: help setup demo test kafka test-kafka check check-on-servers shell lock schemas
+.PHONY: help setup demo bench soak test kafka test-kafka check check-on-servers shell lock schemas
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,12 @@ kafka: setup ## Run one node of Apache Kafka (Maven, Java 17) until Ctrl-C; prin
 
 test-kafka: setup ## Run the broker tests on Apache Kafka instead of the embedded broker
 	@EMBEDDED_KAFKA=apache $(PY) -m pytest -m kafka $(ARGS)
+
+bench: setup ## Measure the hot loops against their bounds into docs/benchmarks.md; ARGS=--help tells the choices
+	@$(PY) -m benchmarks $(ARGS)
+
+soak: setup ## Run real workers under load, minutes long; prints a table, ends non-zero when a promise is broken
+	@$(PY) -m benchmarks.soak $(ARGS)
 
 check: setup ## Check format, lint, types, import layers, migrations and generated files
 	.venv/bin/ruff format --check .

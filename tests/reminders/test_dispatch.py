@@ -2,10 +2,12 @@
 
 import datetime
 from itertools import count
+from typing import Any
 
 import pytest
 
 from core import sql
+from core.clock import iso
 from core.ids import new_id
 from outbox.models import OutboxMessage, OutboxReady
 from pin_calendar.models import EventOrigin, EventStatus
@@ -122,10 +124,10 @@ def test_now_is_read_anew_for_each_batch():
     assert result.sent_count == 2
     first.refresh_from_db()
     later.refresh_from_db()
+    assert first.sent_at is not None
+    assert later.sent_at is not None
     assert first.sent_at < later.due_at < later.sent_at
-    assert [message["occurredAt"] for _, message in told()] == [
-        reminder.sent_at.isoformat(timespec="microseconds").replace("+00:00", "Z") for reminder in (first, later)
-    ]
+    assert [message["occurredAt"] for _, message in told()] == [iso(first.sent_at), iso(later.sent_at)]
 
 
 def test_a_stop_ends_the_run_between_two_batches():
@@ -241,13 +243,12 @@ def test_a_pending_appointments_reminders_are_sent_too():
 
 def test_history_is_never_touched():
     event = EventFactory.create(start_at=NOON + HOUR)
-    for number, fields in enumerate(
-        (
-            {"status": ReminderStatus.SENT, "sent_at": NOON - HOUR},
-            {"status": ReminderStatus.SKIPPED, "skip_reason": "past"},
-            {"status": ReminderStatus.SKIPPED, "skip_reason": "event_cancelled"},
-        )
-    ):
+    history: list[dict[str, Any]] = [
+        {"status": ReminderStatus.SENT, "sent_at": NOON - HOUR},
+        {"status": ReminderStatus.SKIPPED, "skip_reason": "past"},
+        {"status": ReminderStatus.SKIPPED, "skip_reason": "event_cancelled"},
+    ]
+    for number, fields in enumerate(history):
         EventReminder.objects.create(
             event=event,
             offset_minutes=number,

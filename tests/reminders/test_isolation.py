@@ -201,6 +201,7 @@ def test_an_event_that_is_moved_meanwhile_is_not_told_of_its_old_start():
     reminder = a_due_reminder()
     with transaction.atomic():
         event = events.lock(reminder.event_id)
+        assert event is not None
         events.write(
             [events.move(event, start_at=NOON + 600 * MINUTE, end_at=NOON + 660 * MINUTE, time_zone="Europe/Riga")],
             as_of=NOON,

@@ -1,0 +1,59 @@
+"""`python -m benchmarks [SUBJECT...]`: measure, print, write docs/benchmarks.md. `make bench` runs them all."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr
+
+from rich.markdown import Markdown
+
+from benchmarks import database
+from benchmarks.runner import Report, console
+
+
+def main() -> int:
+    """The exit code is 1 when a target was missed."""
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure, print, write docs/benchmarks.md.")
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help="timeout, reminders, history (default: all)")
+    parser.add_argument("--runs", type=int, default=3, help="of each contender (default: %(default)s)")
+    parser.add_argument("--items", type=int, help="timeout: overdue (default: 20000); reminders: due (default: 50000)")
+    parser.add_argument("--history", type=int, default=1_000_000, help="rows of history (default: %(default)s)")
+    parser.add_argument("--print-only", action="store_true", help="leave docs/benchmarks.md as it is")
+    options = parser.parse_args()
+    with database.servers() as environment:
+        os.environ.update(environment, LOG_LEVEL="INFO", DJANGO_SETTINGS_MODULE="config.settings")
+        return _measure(parser, options)
+
+
+def _measure(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+    from benchmarks import document, history, reminders, timeout
+
+    subjects: dict[str, Callable[[], Report]] = {
+        "timeout": lambda: timeout.measure(runs=options.runs, items=options.items or 20_000),
+        "reminders": lambda: reminders.measure(runs=options.runs, items=options.items or 50_000),
+        "history": lambda: history.measure(history=options.history),
+    }
+    if unknown := set(options.subjects) - set(subjects):
+        parser.error(f"no subject {', '.join(sorted(unknown))}; there are {', '.join(subjects)}")
+    missed = 0
+    for name in options.subjects or subjects:
+        console.print(f"[bold]{name}")
+        # The log at its usual level, written to a file as in real life, though nobody keeps it.
+        with open(os.devnull, "w", buffering=1) as log, redirect_stderr(log):
+            report = subjects[name]()
+        console.print(Markdown(report.markdown()))
+        missed += sum(not row.is_met for row in report.rows)
+        if not options.print_only:
+            document.write(report)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

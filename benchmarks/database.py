@@ -1,0 +1,81 @@
+"""The benchmarks' PostgreSQL: durable as in production; each measurement has a database of its own, a copy."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection
+
+from core import sql
+from dev.kafka import EmbeddedKafka
+from dev.postgres import EmbeddedPostgres
+from dev.workspace import Workspace
+
+# fsync, full_page_writes and synchronous_commit stay on. Room enough that no checkpoint falls into a measurement.
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "30min"}
+
+
+@contextmanager
+def servers() -> Iterator[dict[str, str]]:
+    """The variables that name the servers: those of the environment, or embedded ones for as long as the block runs."""
+    with Workspace("bench") as workspace:
+        named = {name: os.environ[name] for name in ("DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS") if name in os.environ}
+        postgres, kafka = EmbeddedPostgres(workspace, settings=SETTINGS), EmbeddedKafka(workspace)
+        try:
+            if "DATABASE_URL" not in named:
+                named["DATABASE_URL"] = postgres.start()
+            if "KAFKA_BOOTSTRAP_SERVERS" not in named:
+                named |= {"KAFKA_BOOTSTRAP_SERVERS": kafka.start(), "KAFKA_PROFILE": "embedded"}
+            yield named
+        finally:
+            kafka.stop()
+            postgres.stop()
+
+
+def use(name: str) -> None:
+    """Django's connection leads to that database from now on."""
+    connection.close()
+    connection.settings_dict["NAME"] = name
+
+
+@contextmanager
+def template(name: str) -> Iterator[None]:
+    """A migrated database of that name to be filled in the block; afterwards it is settled and ready to be copied."""
+    home = str(connection.settings_dict["NAME"])
+    _make(name, of=home)
+    use(name)
+    sql.execute("SET statement_timeout = 0")
+    sql.execute("SET idle_in_transaction_session_timeout = 0")
+    try:
+        yield
+        sql.execute("VACUUM (ANALYZE)")
+    finally:
+        use(home)
+
+
+@contextmanager
+def copy(of: str) -> Iterator[None]:
+    """A fresh copy of a template, in use for the block, with its pages in memory and nothing left to be written."""
+    home, name = str(connection.settings_dict["NAME"]), f"{of}_copy"
+    _make(name, of=of)
+    sql.execute("CHECKPOINT")
+    use(name)
+    try:
+        yield
+    finally:
+        use(home)
+        drop(name)
+
+
+def drop(name: str) -> None:
+    sql.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def _make(name: str, *, of: str) -> None:
+    """From a database that has no other sessions, so from a connection to another one."""
+    home = str(connection.settings_dict["NAME"])
+    use("template1")
+    sql.execute("SET statement_timeout = 0")
+    drop(name)
+    sql.execute(f'CREATE DATABASE "{name}" TEMPLATE "{of}" STRATEGY wal_log')
+    use(home)

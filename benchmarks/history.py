@@ -1,0 +1,114 @@
+"""What history costs: the same cycle over the same few due rows, with little and with much behind them."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import connection
+
+from appointments.timeout import TimeoutJob
+from benchmarks import database, rows
+from benchmarks.runner import Report, Row, console, ratio
+from core import clock, sql
+from reminders.dispatch import DispatchJob
+from tests.bulk import overdue_appointments
+
+_DUE = 200
+_LITTLE = 10_000
+_CYCLES = 12
+
+
+def _add(count: int) -> None:
+    """Requests that expired over the last years, each with its slot, its cancelled event and two skipped reminders."""
+    sql.execute("SET session_replication_role = replica")  # no foreign keys to check: they lead to what is made here
+    sql.execute(
+        """
+        CREATE TEMP TABLE made AS
+        SELECT uuidv7() AS appointment_id, uuidv7() AS slot_id, uuidv7() AS event_id, gen_random_uuid() AS owner_id,
+               gen_random_uuid() AS client_id, %(as_of)s - interval '1 day' - n * interval '1 minute' AS expired_at
+        FROM generate_series(1, %(count)s) AS n;
+        INSERT INTO availability_slots (id, tenant_id, owner_user_id, start_at, end_at, time_zone,
+               min_lead_time_minutes, auto_confirm, status, version, created_at, updated_at)
+        SELECT slot_id, '018f0000-0000-7000-8000-0000000000a1', owner_id, expired_at, expired_at + interval '1 hour',
+               'Europe/Moscow', 60, false, 'Expired', 3, expired_at, expired_at FROM made;
+        INSERT INTO calendar_events (id, tenant_id, owner_user_id, client_user_id, origin, source_id, title, start_at,
+               end_at, time_zone, reminder_offsets_minutes, status, cancel_reason, version, created_at, updated_at)
+        SELECT event_id, '018f0000-0000-7000-8000-0000000000a1', owner_id, client_id, 'Appointment', appointment_id,
+               '', expired_at, expired_at + interval '1 hour', 'Europe/Moscow', '{1440,60}', 'Cancelled',
+               'Запись не подтверждена агентом в срок', 2, expired_at, expired_at FROM made;
+        INSERT INTO appointments (id, tenant_id, slot_id, calendar_event_id, owner_user_id, client_user_id, status,
+               pending_expires_at, cancel_reason, version, created_at, updated_at)
+        SELECT appointment_id, '018f0000-0000-7000-8000-0000000000a1', slot_id, event_id, owner_id, client_id,
+               'Expired', expired_at, '', 2, expired_at, expired_at FROM made;
+        INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, skip_reason, created_at, updated_at)
+        SELECT uuidv7(), event_id, minutes, expired_at - minutes * interval '1 minute', 'Skipped', 'event_cancelled',
+               expired_at, expired_at
+        FROM made CROSS JOIN (VALUES (1440), (60)) AS o(minutes);
+        DROP TABLE made
+        """,
+        {"count": count, "as_of": clock.now()},
+    )
+    sql.execute("SET session_replication_role = origin")
+
+
+def _expire() -> float:
+    now = clock.now()
+    overdue_appointments(_DUE, as_of=now)
+    started = time.perf_counter()
+    result = TimeoutJob(chunk_size=_DUE).cycle(as_of=now, limit=_DUE, keep_going=lambda: True)
+    assert result.expired_count == _DUE
+    return (time.perf_counter() - started) * 1_000
+
+
+def _dispatch() -> float:
+    # Those of the requests above are Skipped, or not yet due, so that only these are.
+    now = clock.now()
+    rows.due_reminders(_DUE, as_of=now)
+    job = DispatchJob(stale_after=timedelta(minutes=10))
+    started = time.perf_counter()
+    result = job.cycle(as_of=now, limit=_DUE, keep_going=lambda: True)
+    assert result.sent_count == _DUE
+    return (time.perf_counter() - started) * 1_000
+
+
+def measure(*, history: int) -> Report:
+    """Cycles on the two databases in turn; the first on each is not counted."""
+    for name, count in (("little", _LITTLE), ("much", history)):
+        console.print(f"  filling {count:,} rows of history")
+        with database.template(name):
+            _add(count)
+    home = str(connection.settings_dict["NAME"])
+    cycles: dict[str, Callable[[], float]] = {"timeout": _expire, "dispatcher": _dispatch}
+    depth = {"little": f"{_LITTLE:,}", "much": f"{history:,}"}
+    measured: dict[str, list[float]] = {f"{job}, {rows_} rows": [] for job in cycles for rows_ in depth.values()}
+    for number in range(_CYCLES + 1):
+        for name in ("little", "much") if number % 2 else ("much", "little"):
+            database.use(name)
+            for job, cycle in cycles.items():
+                milliseconds = cycle()
+                if number:
+                    measured[f"{job}, {depth[name]} rows"].append(milliseconds)
+    database.use(home)
+    for name in depth:
+        database.drop(name)
+    return Report(
+        subject="history",
+        title="A cycle over 200 due rows as history grows",
+        command=f'make bench ARGS="history --history {history}"',
+        rows=[
+            Row(
+                f"{job}: {history:,} rows of history",
+                f"{_LITTLE:,} rows",
+                ratio(measured, f"{job}, {depth['much']} rows", f"{job}, {depth['little']} rows"),
+                1.2,
+                is_at_most=True,
+            )
+            for job in cycles
+        ],
+        figures=list(measured.items()),
+        unit="milliseconds a cycle",
+        remarks=[
+            "A row of history is an expired request with its slot, its cancelled event and two skipped reminders. "
+            f"{_CYCLES} cycles each, on two databases in turn."
+        ],
+    )
