@@ -99,9 +99,11 @@ def _disconnect() -> None:
 
 
 def is_worth_another(done: Turn, *, pace: Pace) -> bool:
-    """With --drain: the batch was full, and some of it got done, so that more of it will."""
+    """With --drain: more is left, as the batch was full or time ran out, and not everything in it failed."""
     result = done.result
-    return pace.drain and result is not None and result.is_batch_full and result.failed_count < pace.batch_size
+    if not pace.drain or result is None:
+        return False
+    return (result.is_batch_full or done.ran_out_of_time) and result.failed_count < pace.batch_size
 
 
 def run(

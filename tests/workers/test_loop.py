@@ -102,6 +102,22 @@ def test_drain_starts_the_next_cycle_at_once_while_the_batch_was_full() -> None:
     assert starts == [0, 2, 4, 60]
 
 
+def test_drain_goes_on_at_once_when_a_cycle_ran_out_of_time() -> None:
+    time = FakeTime(until=100)
+
+    def until_told_to_stop(keep_going: KeepGoing) -> FakeResult | None:
+        starts.append(time.elapsed)
+        if len(starts) < 3:
+            time.pass_by(31)
+        keep_going()
+        return FakeResult()
+
+    starts: list[float] = []
+    _run(FakeJob(until_told_to_stop), time=time, pace=Pace(interval=60, batch_size=10, max_duration=30, drain=True))
+
+    assert starts[:3] == [0, 31, 62]
+
+
 def test_without_drain_a_full_batch_waits_for_the_tick() -> None:
     time = FakeTime(until=100)
     starts, doing = _starts(time, ends=lambda _n: FakeResult(is_batch_full=True))
