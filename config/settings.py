@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, PostgresDsn, SecretStr, ValidationError, model_validator
@@ -30,6 +30,19 @@ def _bootstrap_servers(value: str) -> str:
 def _jwks_url(value: str) -> str:
     if value and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
         raise ValueError("must be an http(s) URL")
+    return value
+
+
+def _mail_address(value: str) -> str:
+    if not re.fullmatch(r"[^<>\r\n]*<[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+", value):
+        raise ValueError("must be an address, alone or as Name <name@domain>")
+    return value
+
+
+def _showcase_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http or https URL")
     return value
 
 
@@ -106,6 +119,47 @@ class Environment(BaseSettings):
     outbox_poll_interval_seconds: Seconds = Field(
         0.25, description="Pause between polls of the relay without a wake-up."
     )
+    notifications_interval_seconds: Seconds = Field(
+        5, description="Longest pause of run_notifications between looks at the deliveries that are due."
+    )
+    notifications_batch_size: int = Field(
+        500, ge=1, le=100_000, description="Messages read, and deliveries sent, in a cycle at most."
+    )
+    notifications_max_duration_seconds: Seconds = Field(
+        30, description="Past it a cycle of run_notifications starts no further message or delivery."
+    )
+    notifications_max_attempts: int = Field(
+        8, ge=1, le=100, description="Attempts after which a delivery that keeps failing is parked."
+    )
+    notifications_retry_seconds: Seconds = Field(
+        30, description="Pause before the second attempt; it doubles from one to the next, up to an hour, with jitter."
+    )
+    notifications_stale_after_minutes: int = Field(
+        120, ge=0, le=40_320, description="A reminder of what began longer ago is recorded and not sent."
+    )
+    deliveries_retention_days: int = Field(180, ge=1, le=3_650, description="What was told to whom is kept this long.")
+    email_host: str = Field(
+        "", description="SMTP server; empty shows mails on stderr in development and is no e-mail in production."
+    )
+    email_port: int = Field(587, ge=1, le=65_535, description="Port of the SMTP server.")
+    email_host_user: str = Field("", description="User at the SMTP server; empty is no log-in.")
+    email_host_password: SecretStr = Field(SecretStr(""), description="Password at the SMTP server.")
+    email_tls: Literal["none", "starttls", "tls"] = Field(
+        "starttls", description="`starttls` on the usual port, `tls` from the start (port 465), or neither."
+    )
+    email_timeout_seconds: Seconds = Field(10, description="Longest wait for an answer of the SMTP server.")
+    email_from: Annotated[str, AfterValidator(_mail_address)] = Field(
+        "PIN <calendar@pin.example>", description="From whom mails come; its domain is that of their Message-ID."
+    )
+    showcase_url: Annotated[str, AfterValidator(_showcase_url)] = Field(
+        "http://127.0.0.1:8000/api/v1/slots",
+        description="Where clients choose slots; mails link there with `ownerId` added.",
+    )
+    crm_sync_interval_seconds: Seconds = Field(5, description="Longest pause of run_crm_sync between its cycles.")
+    crm_sync_batch_size: int = Field(500, ge=1, le=100_000, description="Messages read in a cycle at most.")
+    crm_sync_max_duration_seconds: Seconds = Field(
+        30, description="Past it a cycle of run_crm_sync starts no further message."
+    )
     job_runs_retention_days: int = Field(30, ge=1, le=3_650, description="Recorded worker cycles are kept this long.")
     liveness_seconds: Seconds = Field(
         120, description="/livez fails when the worker's loop has not beaten for this long."
@@ -171,7 +225,16 @@ class Environment(BaseSettings):
 
 
 # Variables with these beginnings are ours alone, so any unknown one is a slip; elsewhere only a near miss is.
-_OWN_PREFIXES = ("APPOINTMENT_", "REMINDER_", "OUTBOX_", "JOB_RUNS_", "MAX_PENDING_", "JWT_")
+_OWN_PREFIXES = (
+    "APPOINTMENT_",
+    "REMINDER_",
+    "OUTBOX_",
+    "JOB_RUNS_",
+    "MAX_PENDING_",
+    "NOTIFICATIONS_",
+    "CRM_SYNC_",
+    "JWT_",
+)
 # What Kubernetes and Compose add for a service of that name.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
 
@@ -265,6 +328,8 @@ INSTALLED_APPS = [
     "reminders",
     "pin_calendar",
     "appointments",
+    "notifications",
+    "crm",
     "ops",
 ]
 MIDDLEWARE = [
@@ -297,6 +362,19 @@ TEMPLATES = [
 LANGUAGE_CODE = "en"
 USE_TZ = True
 TIME_ZONE = "UTC"
+DEFAULT_FROM_EMAIL = ENV.email_from
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if ENV.email_host else 'console'}.EmailBackend"
+EMAIL_HOST = ENV.email_host
+EMAIL_PORT = ENV.email_port
+EMAIL_HOST_USER = ENV.email_host_user
+EMAIL_HOST_PASSWORD = ENV.email_host_password.get_secret_value()
+EMAIL_USE_TLS = ENV.email_tls == "starttls"
+EMAIL_USE_SSL = ENV.email_tls == "tls"
+EMAIL_TIMEOUT = ENV.email_timeout_seconds
+# Mails that are shown instead of sent would put addresses into production's logs.
+_HAS_EMAIL = bool(ENV.email_host) or ENV.pin_environment != "production"
+NOTIFICATION_CHANNELS = {"email": "notifications.channels.Email"} if _HAS_EMAIL else {}
+NOTIFICATION_FREE_SLOTS = "ops.free_slots.find"
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "static"
 LOGGING_CONFIG = None

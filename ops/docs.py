@@ -73,11 +73,11 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    if isinstance(value, SecretStr):
+    if isinstance(value, SecretStr) and value.get_secret_value():
         return "one for development only"
     if isinstance(value, bool):
         return f"`{value}`".lower()
-    return "empty" if value in (None, "") else f"`{value}`"
+    return "empty" if value in (None, "", SecretStr("")) else f"`{value}`"
 
 
 def matrix() -> str:

@@ -173,8 +173,9 @@ def write(changes: Sequence[EventChange], *, as_of: datetime.datetime) -> None:
     touched = sql.execute(
         f"""
         UPDATE calendar_events AS event
-        SET owner_user_id = x.owner_user_id, client_user_id = x.client_user_id, title = x.title, start_at = x.start_at, end_at = x.end_at,
-            time_zone = x.time_zone, reminder_offsets_minutes = x.reminder_offsets_minutes, status = x.status,
+        SET owner_user_id = x.owner_user_id, client_user_id = x.client_user_id, title = x.title,
+            start_at = x.start_at, end_at = x.end_at, time_zone = x.time_zone,
+            reminder_offsets_minutes = x.reminder_offsets_minutes, status = x.status,
             cancel_reason = x.cancel_reason, version = x.version, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x({_RECORD})
         WHERE event.id = x.id AND event.version = x.version - 1 AND event.id = ANY(%s)

@@ -41,6 +41,20 @@ def first_deliveries(records: Iterable[Record]) -> list[Record]:
     return list({record.message_id: record for record in reversed(list(records))}.values())[::-1]
 
 
+def skip_history(bootstrap: str, topics: Iterable[str], *, group: str) -> None:
+    """Make the group begin behind what is on the topics now."""
+    ends: dict[tuple[str, int], int] = {}
+    for record in read_all(bootstrap, topics):
+        ends[record.topic, record.partition] = record.offset + 1
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        if ends:
+            offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
+            consumer.commit(offsets=offsets, asynchronous=False)
+    finally:
+        consumer.close()
+
+
 def _read(bootstrap: str, topics: Iterable[str], *, timeout: float) -> Iterator[Record]:
     consumer = Consumer(
         {

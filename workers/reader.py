@@ -47,6 +47,7 @@ def consumer_settings(group: str) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "partition.assignment.strategy": "cooperative-sticky",
         "allow.auto.create.topics": False,
+        "session.timeout.ms": 10_000,
         "max.poll.interval.ms": 300_000,
         "fetch.wait.max.ms": 100,
         "queued.max.messages.kbytes": 16_384,

@@ -1,0 +1,1 @@
+"""Tests of the consumer between the CRM and the calendar."""
