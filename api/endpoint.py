@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from api.authentication import Principal
 from api.bodies import Body
 from api.idempotency import HEADER, KeyReused
-from api.problems import CONTENT_TYPE, status_of
+from api.problems import CONTENT_TYPE, keep_from_djangos_log, status_of
 from api.schema import ProblemBody
 from api.waiting import waiting_at_most
 from core import logs
@@ -79,7 +79,8 @@ def _parameters(
     header: Literal["header"] = "header"
     if changes_a_record:
         text = 'The version that was seen, such as "3"; a stale one answers 412.'
-        parameters.append(OpenApiParameter("If-Match", str, header, description=text))
+        schema = {"type": "string", "pattern": r'^(\*|"\d{1,9}")$'}
+        parameters.append(OpenApiParameter("If-Match", schema, header, description=text))
     if is_idempotent:
         text = "Any text of the caller's; a repeated request with it gets the first answer. Good for 24 hours."
         schema = {"type": "string", "pattern": r"^[\x21-\x7e]{1,255}$"}
@@ -145,6 +146,7 @@ class Endpoint(APIView):
             waiting_at_most(settings.ENV.api_lock_timeout_ms),
         ):
             response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+            keep_from_djangos_log(response)
             response.headers["X-Correlation-Id"] = str(correlation_id)
             response.headers.setdefault("Cache-Control", "no-store")
             log.info(

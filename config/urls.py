@@ -1,7 +1,7 @@
 """Routes of the web process."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 
 from api.documentation import Document, SwaggerUi
 from api.problems import no_such_route
@@ -20,6 +20,6 @@ urlpatterns = [
             ]
         ),
     ),
-    path("api/<path:rest>", no_such_route),
+    re_path(r"(?s)^api/.*", no_such_route),
     path("metrics", views.metrics, name="metrics"),
 ]

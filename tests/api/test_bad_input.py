@@ -206,7 +206,7 @@ def test_an_unknown_word_is_refused_by_name(path: str, query: dict[str, Any], pa
 
 
 @pytest.mark.parametrize(
-    "path", ["slots/7", "slots/", "nothing", "slots/%00", "appointments/../slots", "events/" + "x" * 2_000]
+    "path", ["slots/7", "slots/", "nothing", "slots/%00", "slots/%0A", "appointments/../slots", "events/" + "x" * 2_000]
 )
 def test_an_unknown_path_is_a_problem_too(path: str) -> None:
     answer = Caller().get(path)
