@@ -20,6 +20,6 @@ urlpatterns = [
             ]
         ),
     ),
-    re_path(r"(?s)^api/.*", no_such_route),
+    re_path("^api/", no_such_route),
     path("metrics", views.metrics, name="metrics"),
 ]

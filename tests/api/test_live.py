@@ -97,7 +97,7 @@ def test_whatever_the_document_allows_or_not_is_answered_as_documented(tmp_path:
                     *("run", f"{web.url}/api/v1/schema", *flags, "--phases", phases, "--max-examples", "4"),
                     # What the schema allows a rule may still refuse: an unknown zone, an end before the start.
                     *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
-                    *("--seed", "1", "--no-shrink", "--workers", "2", "--warnings", "off"),
+                    *("--seed", "1", "--no-shrink", "--workers", "1", "--warnings", "off"),
                 ],
                 cwd=tmp_path,
                 env=os.environ | {"NO_COLOR": "1"},
