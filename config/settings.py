@@ -333,6 +333,7 @@ INSTALLED_APPS = [
     "ops",
 ]
 MIDDLEWARE = [
+    "ops.probes.Probes",
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

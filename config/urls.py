@@ -5,7 +5,6 @@ from django.urls import include, path, re_path
 
 from api.documentation import Document, SwaggerUi
 from api.problems import no_such_route
-from ops import views
 
 urlpatterns = [
     path("admin/", admin.site.urls),
@@ -21,5 +20,4 @@ urlpatterns = [
         ),
     ),
     re_path("^api/", no_such_route),
-    path("metrics", views.metrics, name="metrics"),
 ]

@@ -1,7 +1,6 @@
-"""Exit 0 when the process of this container serves HTTP on PIN_HEALTH_PORT.
+"""Exit 0 when /livez of the process in this container, on PIN_HEALTH_PORT, answers 200.
 
-A worker's /livez answers 503 once its loop hangs. Of the web any answer below 500 will do, since a redirect to https or
-an unknown host name is an answer too.
+A worker's /livez answers 503 once its loop hangs; the web's is answered by any process that has a thread to spare.
 """
 
 import http.client
@@ -14,7 +13,7 @@ def is_alive(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=4)
     try:
         connection.request("GET", "/livez")
-        return connection.getresponse().status < http.HTTPStatus.INTERNAL_SERVER_ERROR
+        return connection.getresponse().status == http.HTTPStatus.OK
     except (OSError, http.client.HTTPException):
         return False
     finally:

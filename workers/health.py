@@ -46,7 +46,7 @@ def database_check(parameters: Mapping[str, Any]) -> Check:
     return check
 
 
-class _BoundedCheck:
+class BoundedCheck:
     """Runs a check in a thread of its own, since what it looks at may hang; never two of a kind at once."""
 
     def __init__(self, check: Check) -> None:
@@ -97,7 +97,7 @@ def listen(
     checks: Mapping[str, Check],
 ) -> socketserver.BaseServer:
     """A server bound to `host`:`port`, for `serving`. Raises OSError when the address is not to be had."""
-    bounded = {name: _BoundedCheck(check) for name, check in checks.items()}
+    bounded = {name: BoundedCheck(check) for name, check in checks.items()}
 
     def livez() -> tuple[HTTPStatus, dict[str, Any]]:
         age = heartbeat.age()
