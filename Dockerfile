@@ -3,6 +3,8 @@
 ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS build
+# Certificate authorities to trust while building, where a network has its own; the file is mounted, not kept.
+ARG SSL_CERT_FILE
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 UV_NO_CACHE=1 UV_LINK_MODE=copy
 WORKDIR /app
 COPY requirements-uv.lock requirements.lock ./
