@@ -30,4 +30,4 @@ def parse_instant(text: str) -> datetime.datetime:
 
 def iso(instant: datetime.datetime) -> str:
     """The instant as messages and logs spell it: UTC, six fraction digits, Z."""
-    return instant.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return instant.astimezone(datetime.UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

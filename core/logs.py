@@ -28,6 +28,11 @@ def camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
+@functools.cache
+def _on_the_wire(name: str) -> str:
+    return name if name in _RESERVED or name.startswith("_") else camel(name)
+
+
 # What PostgreSQL adds to an error may quote a row or a literal, and with it a person's free text of several lines; what
 # pydantic says quotes the input.
 _ADDITIONS = re.compile(r"\n(DETAIL|HINT|CONTEXT|QUERY|LINE \d+):.*", re.DOTALL)
@@ -62,7 +67,7 @@ def _format_exception(exc_info: ExcInfo) -> str:
 
 
 def _camel_keys(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:
-    return {key if key in _RESERVED or key.startswith("_") else camel(key): value for key, value in event_dict.items()}
+    return {_on_the_wire(name): value for name, value in event_dict.items()}
 
 
 def _dumps(event_dict: Any, **_kwargs: Any) -> str:

@@ -283,11 +283,12 @@ class _Run(Chunks[Due, Outcome]):
 
     def done(self, change: Outcome) -> None:
         due = change.due
-        ids = {"reminder_id": str(due.reminder_id), "event_id": str(due.event_id), "tenant_id": str(due.tenant_id)}
+        ids = {"reminder_id": due.reminder_id, "event_id": due.event_id, "tenant_id": due.tenant_id}
         if change.message:
             self.sent += 1
-            self.metrics.sent(lag_seconds=change.lag_seconds)
-            log.info("reminder-sent", **ids, offset_minutes=due.offset_minutes, lag_seconds=change.lag_seconds)
+            lag_seconds = change.lag_seconds
+            self.metrics.sent(lag_seconds=lag_seconds)
+            log.info("reminder-sent", **ids, offset_minutes=due.offset_minutes, lag_seconds=lag_seconds)
         else:
             self.skipped += 1
             self.metrics.skipped()
