@@ -11,15 +11,23 @@ import pytest
 from dev.servers import Servers
 
 _SERVERS = pytest.StashKey[Servers]()
+_STARTED_BY_US = "PYTEST_SERVERS"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start what the environment does not name, and name it there; it stops with the session in any case."""
+    """Start what the environment does not name, and name it there; it stops with the session in any case.
+
+    A process of pytest-xdist inherits the names of its parent's servers; it forgets them and starts its own, as tests
+    stop and restart servers.
+    """
+    for name in os.environ.pop(_STARTED_BY_US, "").split():
+        os.environ.pop(name, None)
     servers = Servers("test", fast=True)
     early_config.stash[_SERVERS] = servers
     early_config.add_cleanup(servers.close)
-    os.environ.update(servers.start())
+    started = servers.start()
+    os.environ.update(started, **{_STARTED_BY_US: " ".join(started)})
 
 
 def of(config: pytest.Config) -> Servers:
