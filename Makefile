@@ -11,7 +11,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 OPENAPI := $(PY) manage.py spectacular --format openapi-json --validate --fail-on-warn
 
-.PHONY: help setup demo bench soak test kafka test-kafka check check-on-servers shell lock schemas
+.PHONY: help setup demo bench soak test kafka test-kafka check check-on-servers shell lock schemas dashboard
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,7 @@ check-on-servers:
 	$(PY) -m mypy .
 	$(PY) -m dev.migrations
 	$(PY) -m contracts.generate --check
+	$(PY) -m deploy.dashboard --check
 	$(OPENAPI) | cmp - docs/openapi.json
 	$(PY) manage.py print_docs --check
 
@@ -67,3 +68,6 @@ lock: setup ## Lock the dependencies of pyproject.toml anew; ARGS="--upgrade" ta
 schemas: setup ## Write the messages' JSON Schemas and examples and the API's docs/openapi.json from the code
 	@$(PY) -m contracts.generate
 	@DATABASE_URL=postgresql://none@localhost/none KAFKA_BOOTSTRAP_SERVERS=localhost:9092 $(OPENAPI) > docs/openapi.json
+
+dashboard: setup ## Write Grafana's dashboard deploy/grafana/calendar-overview.json from deploy/dashboard.py
+	@$(PY) -m deploy.dashboard

@@ -1,0 +1,1 @@
+"""Tests of what the system is deployed and watched with."""

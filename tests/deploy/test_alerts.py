@@ -1,0 +1,56 @@
+"""The alerts fire when they should, and only then; whoever is woken finds the section that helps."""
+
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from tests.deploy.watching import PROMETHEUS, alerts, program
+from tests.dev.processes import ROOT
+
+
+def test_the_rules_pass_their_tests() -> None:
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", "alerts.test.yml"],
+        cwd=PROMETHEUS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_configuration_is_sound() -> None:
+    done = subprocess.run(
+        [program("promtool"), "check", "config", "prometheus.yml"],
+        cwd=PROMETHEUS,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_an_alert_is_seen_firing_for_its_metric_and_for_silence_and_not_firing(name: str) -> None:
+    tests = yaml.safe_load((PROMETHEUS / "alerts.test.yml").read_text())["tests"]
+    expected = [
+        (bool(test["input_series"]), bool(case["exp_alerts"]))
+        for test in tests
+        for case in test["alert_rule_test"]
+        if case["alertname"] == name
+    ]
+    assert {(True, True), (True, False), (False, True)} <= set(expected)
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_an_alert_names_a_section_of_a_runbook(name: str) -> None:
+    path, _, anchor = alerts()[name]["annotations"]["runbook"].partition("#")
+    headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(), re.MULTILINE)
+    assert anchor in {_anchor(heading) for heading in headings}
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub and most others make it of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
