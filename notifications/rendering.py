@@ -35,6 +35,8 @@ def render(delivery: Delivery, *, to: Recipient, as_of: datetime.datetime) -> Le
         "locale": locale,
         "subject": subject,
         "paragraphs": [" ".join(paragraph.split()) for paragraph in body.split("\n\n") if paragraph.strip()],
+        "link": "",
+        "slots": [],
     }
     if offers.are_made(delivery.kind, role=delivery.role):
         context["link"] = offers.showcase_link(message.owner_user_id)

@@ -15,8 +15,8 @@ class Writer:
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
 
-    def tell(self, *messages: Contract, message_ids: Iterable[UUID] = ()) -> list[UUID]:
-        """Each message under a new id, or the given ones; returns the ids."""
+    def tell(self, *messages: Contract, message_ids: Iterable[UUID] = (), partition: int | None = 0) -> list[UUID]:
+        """Each message under a new id, or the given ones; returns the ids. By default all go to one partition."""
         ids = [*message_ids] or [new_id() for _ in messages]
         for message, message_id in zip(messages, ids, strict=True):
             headers = {
@@ -28,11 +28,14 @@ class Writer:
                 "ce_tenantid": str(message.tenant_id),
                 "content-type": "application/json",
             }
-            self.put(message.TOPIC, message.to_json(), key=message.key, headers=headers)
+            self.put(message.TOPIC, message.to_json(), key=message.key, headers=headers, partition=partition)
         return ids
 
-    def put(self, topic: str, value: str | bytes, *, key: str, headers: dict[str, str]) -> None:
-        """A record as it is."""
+    def put(
+        self, topic: str, value: str | bytes, *, key: str, headers: dict[str, str], partition: int | None = 0
+    ) -> None:
+        """A record as it is; without a partition its key decides."""
         encoded = {name: text.encode() for name, text in headers.items()}
-        self._producer.produce(topic, value, key, headers=dict(encoded), partition=0)
+        place = {} if partition is None else {"partition": partition}
+        self._producer.produce(topic, value, key, headers=dict(encoded), **place)
         assert self._producer.flush(10) == 0

@@ -9,14 +9,12 @@ from uuid import UUID
 
 import pytest
 import structlog
-from confluent_kafka import KafkaException
 from django.db import OperationalError, connection, transaction
 from prometheus_client import CollectorRegistry
 
 from core.correlation import correlation_id
 from core.errors import Inconsistent, Refused
 from core.ids import new_id
-from dev.kafka import EmbeddedKafka
 from tests import kafka_reader
 from tests.kafka_writer import Writer
 from tests.waiting import eventually
@@ -307,34 +305,6 @@ def test_partitions_move_to_who_joins_and_back_and_each_message_has_one_effect(d
     told = first.seen + second.seen
     assert len(told) == ProcessedMessage.objects.count()
     assert 4 in second.seen
-
-
-def test_a_broker_that_restarts_empty_is_read_from_its_new_start(desk: Desk, embedded_kafka: EmbeddedKafka) -> None:
-    desk.tell(*range(3))
-    consumer = desk.consumer()
-    read_all(consumer)
-    embedded_kafka.stop()
-
-    def is_missed() -> bool:
-        try:
-            read_all(consumer)
-        except (JobUnavailable, KafkaException):
-            return True
-        return False
-
-    eventually(is_missed, "the outage is noticed", timeout=20)
-    embedded_kafka.start()
-    topics.ensure([desk.contract.TOPIC])
-    desk.tell(3)
-
-    def reads_on() -> bool:
-        try:
-            return 3 in consumer.seen or bool(read_all(consumer).handled_count)
-        except JobUnavailable:
-            return False
-
-    eventually(reads_on, "the reading goes on", timeout=40)
-    assert consumer.seen == [0, 1, 2, 3]
 
 
 def test_processed_messages_are_kept_a_week_longer_than_the_topics(settings: Any) -> None:
