@@ -8,6 +8,8 @@ from confluent_kafka import Producer
 from contracts.base import Contract
 from core.ids import new_id
 
+_ANY_PARTITION = -1
+
 
 class Writer:
     """Writes with one producer; each call returns once all is acknowledged."""
@@ -36,6 +38,6 @@ class Writer:
     ) -> None:
         """A record as it is; without a partition its key decides."""
         encoded = {name: text.encode() for name, text in headers.items()}
-        place = {} if partition is None else {"partition": partition}
-        self._producer.produce(topic, value, key, headers=dict(encoded), **place)
+        place = _ANY_PARTITION if partition is None else partition
+        self._producer.produce(topic, value, key, headers=dict(encoded), partition=place)
         assert self._producer.flush(10) == 0
