@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.test import Client
+from django.test.client import ClientHandler
 
 from api import tokens
 from core.clock import now as real_now
@@ -20,6 +21,8 @@ PERMISSIONS = (
     "calendar.events.manage",
     "calendar.reassign",
 )
+# Shared, since each handler reads the middleware anew, and whitenoise with it every static file.
+_HANDLER = ClientHandler(enforce_csrf_checks=False)
 AN_HOUR = datetime.timedelta(hours=1)
 
 
@@ -92,7 +95,9 @@ class Caller:
         if bearer := self.bearer():
             sent["Authorization"] = f"Bearer {bearer}"
         data = raw if raw is not None else (b"" if body is None else json.dumps(body).encode())
-        response = Client().generic(
+        http = Client()
+        http.handler = _HANDLER
+        response = http.generic(
             method, f"/api/v1/{path}", data, content_type=content_type, headers=sent, query_params=query or {}
         )
         content = json.loads(response.content) if response.content else None
