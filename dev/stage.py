@@ -1,5 +1,6 @@
 """Where the demo's story is told: the processes, the screen, and what holds for the system as a whole."""
 
+import datetime
 import json
 import os
 import secrets
@@ -14,7 +15,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from rich.console import Console
 
+from api import tokens
 from core import clock, sql
+from core.ids import new_id
 from dev.console import Reader, Received, without_repeats
 from dev.processes import HOST, free_port
 from dev.run import MANAGE
@@ -63,7 +66,7 @@ class Stage:
         self._screen = screen
         self._supervisor = supervisor
         self._environ = {"LOG_LEVEL": log_level}
-        self._web = ""
+        self._web = self._api = ""
 
     def start(self, *, with_user: bool) -> DemoData:
         """The data and every process, the web with a log-in of its own when `with_user`; returns the data."""
@@ -80,6 +83,11 @@ class Stage:
         self.wait(lambda: self._web_status() is not None, seconds=_START_SECONDS)
         log_in = f", log in as {_USER} with {_make_user()}" if with_user else ""
         self._screen.pin(f"Web: {self._web}{log_in}")
+        self._screen.pin(f"API: {self._api}/docs, and a tour of it with curl in docs/api-tour.md")
+        if with_user:
+            # Bare lines, to be pasted into a shell.
+            for name, value in {"API": self._api, **_tokens(data)}.items():
+                self._screen.console.print(f"export {name}={value}", soft_wrap=True, markup=False)
         return data
 
     def tell(self, story: Story) -> list[Fact]:
@@ -112,10 +120,9 @@ class Stage:
 
     def _start_web(self) -> None:
         port = free_port()
-        self._web = f"http://{HOST}:{port}/admin/"
-        # With DEBUG the admin's styles are served from where they are, without collecting them first.
+        self._web, self._api = f"http://{HOST}:{port}/admin/", f"http://{HOST}:{port}/api/v1"
         gunicorn = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py", "--log-level", "warning"]
-        self._start("web", [*gunicorn, "--bind", f"{HOST}:{port}", "config.wsgi"], DEBUG="true", WEB_CONCURRENCY="1")
+        self._start("web", [*gunicorn, "--bind", f"{HOST}:{port}", "config.wsgi"], WEB_CONCURRENCY="1")
 
     def _web_status(self) -> int | None:
         try:
@@ -126,6 +133,18 @@ class Stage:
             return error.code
         except (URLError, OSError):
             return None
+
+
+def _tokens(data: DemoData) -> dict[str, str]:
+    """Of a new agent of the agency, who has nothing yet, and of an investor; good for a day."""
+    permissions = ("calendar.slots.manage", "calendar.appointments.decide", "calendar.events.manage")
+    as_of, a_day = clock.now(), datetime.timedelta(days=1)
+    return {
+        "AGENT": tokens.issue(
+            user_id=new_id(), tenant_id=data.agency_tenant_id, permissions=permissions, as_of=as_of, lifetime=a_day
+        ),
+        "INVESTOR": tokens.issue(user_id=new_id(), as_of=as_of, lifetime=a_day),
+    }
 
 
 def _make_user() -> str:

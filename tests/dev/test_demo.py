@@ -51,6 +51,8 @@ def test_once_tells_the_story_verifies_it_and_leaves_nothing() -> None:
     assert len(started) == 5
     assert all(is_gone(pid) for pid in started)
     assert left_behind(process) == []
+    assert re.search(r"API: http://127\.0\.0\.1:\d+/api/v1/docs", shown)
+    assert len(re.findall(r"^export (?:AGENT|INVESTOR)=[\w-]+\.[\w-]+\.[\w-]+$", shown, re.MULTILINE)) == 2
     table = shown.partition("What happened")[2]
     assert "appointment-cancelled Expired Released" in table
     assert "appointment-cancelled Expired Expired" in table
