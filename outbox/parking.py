@@ -23,14 +23,16 @@ ON CONFLICT (topic, key) DO UPDATE SET
     reason = excluded.reason, error = excluded.error, attempt_count = b.attempt_count + 1,
     next_attempt_at = %(as_of)s + least(%(first_wait)s * power(2, least(b.attempt_count, 20)), %(longest_wait)s)
 """
+# What was freed since it was read stays in the queue: parked without a blocked key, nothing would ever call for it.
 _HOLD = """
 WITH held AS (
-    DELETE FROM outbox_ready USING unnest(%(shards)s::smallint[], %(ids)s::bigint[]) AS h(shard, id)
-    WHERE outbox_ready.shard = h.shard AND outbox_ready.id = h.id
-    RETURNING outbox_ready.id
+    DELETE FROM outbox_ready r
+    USING unnest(%(shards)s::smallint[], %(ids)s::bigint[]) AS h(shard, id) JOIN outbox_messages m USING (id)
+    WHERE r.shard = h.shard AND r.id = h.id
+      AND EXISTS (SELECT FROM outbox_blocked_keys b WHERE b.topic = m.topic AND b.key = m.key FOR SHARE)
+    RETURNING m.id, m.topic, m.key
 )
-INSERT INTO outbox_parked (id, topic, key, parked_at)
-SELECT m.id, m.topic, m.key, %(as_of)s FROM held JOIN outbox_messages m USING (id)
+INSERT INTO outbox_parked (id, topic, key, parked_at) SELECT id, topic, key, %(as_of)s FROM held
 ON CONFLICT (id) DO NOTHING
 """
 _DUE = """
@@ -75,9 +77,10 @@ def block(session: Session, row: Row, refusal: Refusal, *, as_of: datetime.datet
     )
 
 
-def hold(session: Session, rows: Sequence[Row], *, as_of: datetime.datetime) -> None:
-    """Move rows of blocked keys out of the queue."""
-    session.execute(_HOLD, {"shards": [row.shard for row in rows], "ids": [row.id for row in rows], "as_of": as_of})
+def hold(session: Session, rows: Sequence[Row], *, as_of: datetime.datetime) -> int:
+    """Move rows out of the queue whose keys are still blocked; the number moved."""
+    parameters = {"shards": [row.shard for row in rows], "ids": [row.id for row in rows], "as_of": as_of}
+    return session.execute(_HOLD, parameters).rowcount
 
 
 def due(session: Session, *, shards: Sequence[int], as_of: datetime.datetime, limit: int) -> list[BlockedKey]:

@@ -90,11 +90,11 @@ class Tenure:
         Raises JobUnavailable when the broker is away; what was published is acknowledged then.
         """
         self._sender.warm()
+        self._rebalance()
         if self._retrying.is_due():
             self._retry(tally, as_of=as_of, keep_going=keep_going)
         while True:
-            if self._rebalancing.is_due():
-                self._rebalance()
+            self._rebalance()
             rows = self._read(limit)
             if not rows:
                 return
@@ -104,6 +104,9 @@ class Tenure:
             self._publish_burst(rows, tally, as_of=as_of, keep_going=keep_going)
 
     def _rebalance(self) -> None:
+        """Look for a change among the relays, now and then."""
+        if not self._rebalancing.is_due():
+            return
         gained, taken_over = self._ownership.rebalance()
         self._metrics.shards_owned.set(len(self._ownership.shards))
         if gained:
@@ -123,8 +126,7 @@ class Tenure:
         self, rows: Sequence[Row], tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing
     ) -> None:
         if held := [row for row in rows if row.is_blocked]:
-            parking.hold(self.session, held, as_of=as_of)
-            tally.parked += len(held)
+            tally.parked += parking.hold(self.session, held, as_of=as_of)
             rows = [row for row in rows if not row.is_blocked]
         report = self._sender.send(rows, keep_going=keep_going)
         self._acknowledge(report.acked, tally)
@@ -168,8 +170,10 @@ class Tenure:
         log.error("outbox message refused", outbox_id=row.id, topic=row.topic, key=row.key, reason=reason)
 
     def _retry(self, tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing) -> None:
-        for blocked in parking.due(self.session, shards=self.shards, as_of=as_of, limit=_RETRIED_KEYS):
+        due = parking.due(self.session, shards=self.shards, as_of=as_of, limit=_RETRIED_KEYS)
+        for blocked in due:
             if not keep_going():
+                tally.is_cut_short = True
                 return
             outage = ""
             with self.session.transaction():
@@ -177,6 +181,13 @@ class Tenure:
                     outage = self._retry_key(blocked, tally, as_of=as_of, keep_going=keep_going)
             if outage:
                 raise JobUnavailable(outage)
+        if len(due) == _RETRIED_KEYS:
+            self._retry_soon(tally)
+
+    def _retry_soon(self, tally: Tally) -> None:
+        """More is due: the next cycle comes at once, and goes on with it."""
+        self._retrying.reopen()
+        tally.is_cut_short = True
 
     def _retry_key(self, blocked: BlockedKey, tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing) -> str:
         """Send what is parked of the key: the first alone and, if it passes, the others. Returns the outage, if any."""
@@ -196,6 +207,5 @@ class Tenure:
             self._told_refused(rows[passed], refusal.reason, tally)
             return ""
         if passed == _RETRIED_ROWS:
-            self._retrying.reopen()
-            tally.is_cut_short = True
+            self._retry_soon(tally)
         return report.outage

@@ -9,11 +9,13 @@ import pytest
 from confluent_kafka import KafkaError
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from django.db.models import Value
+from django.db.models.functions import Concat, Substr
 
 from core import clock
 from core.errors import NotFound
 from core.ids import new_id
-from outbox import kafka, operations
+from outbox import kafka, operations, parking, queue
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from outbox.topics import DEAD_LETTER_SUFFIX
@@ -142,6 +144,43 @@ def test_headers_spoiled_by_hand_park_their_key(relay: RelayJob, bootstrap: str)
 
     assert versions(bootstrap, sound) == [1]
     assert OutboxBlockedKey.objects.get().reason == "INVALID_HEADERS"
+
+
+def test_what_is_freed_between_reading_and_parking_is_published(relay: RelayJob, bootstrap: str) -> None:
+    """A person skips the only parked message of the key at that moment: nobody would call for its follower any more."""
+    event_id = new_id()
+    tell([a_change(event_id, version=1)])
+    poison(event_id)
+    relay_all(relay)
+    tell([a_change(event_id, version=2)])
+    tenure = relay._tenure
+    assert tenure is not None
+    (row,) = queue.read(tenure.session, shards=tenure.shards, above=tenure.floor.id, limit=10)
+    assert row.is_blocked
+
+    call_command("outbox_parked", "skip", TOPIC, str(event_id), stdout=io.StringIO())
+
+    assert parking.hold(tenure.session, [row], as_of=NOON) == 0
+    relay_all(relay)
+    assert versions(bootstrap, event_id) == [2]
+
+
+def test_a_relay_that_runs_once_retries_what_is_due(relay: RelayJob, bootstrap: str) -> None:
+    event_ids = [new_id() for _ in range(60)]  # more than one look for due keys takes
+    tell(a_change(event_id) for event_id in event_ids)
+    OutboxMessage.objects.update(headers=Concat(Value("{"), "headers"))
+    relay_all(relay)
+    relay.close()
+    assert OutboxBlockedKey.objects.count() == 60
+    OutboxMessage.objects.update(headers=Substr("headers", 2))
+    OutboxBlockedKey.objects.update(next_attempt_at=NOON)
+    out = io.StringIO()
+
+    call_command("run_outbox_relay", "--once", stdout=out)
+
+    assert json.loads(out.getvalue())["published"] == 60
+    assert not OutboxBlockedKey.objects.exists()
+    assert [versions(bootstrap, event_id) for event_id in event_ids[::20]] == [[1]] * 3
 
 
 def test_an_operator_retries_at_once(relay: RelayJob, bootstrap: str) -> None:
