@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from core.ids import new_id
-from outbox import queue, sessions
+from outbox import kafka, queue, sessions
 from outbox.models import OutboxMessage, OutboxReady
 from outbox.relay import RelayJob
 from tests import kafka_reader
@@ -251,6 +251,18 @@ def test_a_lost_listener_is_no_error_and_comes_back(relay: RelayJob) -> None:
 
     assert relay._listener is not None
     assert not relay._listener.closed
+
+
+def test_a_relay_starts_without_a_warning_and_the_producer_can_still_warn(
+    relay: RelayJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell([a_change()])
+    assert relay_all(relay).published_count == 1
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("kafka")] == []
+
+    kafka.producer_settings()["logger"].warning("CONFWARN [thrd:app]: Configuration property linger.ms is odd")
+
+    assert [record.name for record in caplog.records] == ["kafka.producer"]
 
 
 def test_a_pooler_is_detected(relay: RelayJob, monkeypatch: pytest.MonkeyPatch, pooler_port: int) -> None:
