@@ -11,15 +11,16 @@ from tests.waiting import eventually
 from tests.workers.processes import database_url
 
 NAME = "at-the-gate"
-"""Only sessions with this `application_name` stop; for a process set PIN_PROCESS_NAME."""
+"""The `application_name` of the sessions that stop, unless the gate names another; set by PIN_PROCESS_NAME."""
 _KEY = 4_711
 
 
 class Gate:
     """A closed gate; whoever is named so waits before it until it is opened."""
 
-    def __init__(self, control: "psycopg.Connection[tuple[int]]") -> None:
+    def __init__(self, control: "psycopg.Connection[tuple[int]]", *, name: str) -> None:
         self._control = control
+        self._name = name
 
     def wait_until_reached(self) -> int:
         """Wait until a session stands before the gate; the process of PostgreSQL that serves it."""
@@ -27,7 +28,7 @@ class Gate:
         def waiting() -> list[tuple[int]]:
             return sql.fetch(
                 "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND %s = ANY(pg_blocking_pids(pid))",
-                [NAME, self._control.info.backend_pid],
+                [self._name, self._control.info.backend_pid],
             )
 
         [(pid,)] = eventually(waiting, "a session reaches the gate", timeout=20)
@@ -39,7 +40,7 @@ class Gate:
 
 
 @contextmanager
-def gate(*points: str, visit: int = 1) -> Iterator[Gate]:
+def gate(*points: str, visit: int = 1, name: str = NAME) -> Iterator[Gate]:
     """A gate before the `visit`-th of these statements, such as "UPDATE appointments" or "INSERT outbox_messages".
 
     "EACH INSERT some_table" counts rows, "COMMIT some_table" is within the commit of a transaction that inserted there,
@@ -59,9 +60,9 @@ def gate(*points: str, visit: int = 1) -> Iterator[Gate]:
                     RETURN NEW;
                 END $$
                 """
-            ).format(name=Literal(NAME), visit=Literal(visit), key=Literal(_KEY))
+            ).format(name=Literal(name), visit=Literal(visit), key=Literal(_KEY))
         )
-        closed = Gate(control)
+        closed = Gate(control, name=name)
         try:
             for point in points:
                 control.execute(_trigger(point))
@@ -77,6 +78,7 @@ def _trigger(point: str) -> SQL | psycopg.sql.Composed:
     when = {
         ("INSERT",): "TRIGGER gate BEFORE INSERT ON {} FOR EACH STATEMENT",
         ("UPDATE",): "TRIGGER gate BEFORE UPDATE ON {} FOR EACH STATEMENT",
+        ("DELETE",): "TRIGGER gate BEFORE DELETE ON {} FOR EACH STATEMENT",
         ("EACH", "INSERT"): "TRIGGER gate BEFORE INSERT ON {} FOR EACH ROW",
         ("COMMIT",): "CONSTRAINT TRIGGER gate AFTER INSERT ON {} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW",
     }[tuple(words)]

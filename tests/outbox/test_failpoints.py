@@ -1,0 +1,97 @@
+"""kill -9 of a relay before each statement that tells what became of a message: at most a repeat, never a loss."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from core import clock, sql
+from core.ids import new_id
+from outbox.models import OutboxBlockedKey, OutboxParked, OutboxReady
+from outbox.relay import RelayJob
+from tests import kafka_reader
+from tests.gates import gate
+from tests.outbox.messages import a_change
+from tests.outbox.processes import relay_process
+from tests.outbox.relaying import TOPIC, heal, poison, relay_all, tell
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@contextmanager
+def killed_before(statement: str) -> Iterator[None]:
+    """A relay works until it stands before the statement, which is never executed."""
+    with gate(statement, name="outbox relay") as closed, relay_process() as relay:
+        session = closed.wait_until_reached()
+        relay.kill()
+        relay.wait()
+        [(was_ended,)] = sql.fetch("SELECT pg_terminate_backend(%s, 5000)", [session])
+        assert was_ended
+        yield
+
+
+def deliveries(bootstrap: str, *keys: object) -> dict[str, list[int]]:
+    """What a consumer has seen of each key: every version, repeats left out where the message id is the same."""
+    seen: dict[str, list[int]] = {str(key): [] for key in keys}
+    for record in kafka_reader.first_deliveries(kafka_reader.read_all(bootstrap, [TOPIC])):
+        if record.key in seen:
+            seen[record.key].append(record.value["aggregateVersion"])
+    return seen
+
+
+def is_all_done() -> bool:
+    return not (OutboxReady.objects.exists() or OutboxParked.objects.exists() or OutboxBlockedKey.objects.exists())
+
+
+def finish(relay: RelayJob) -> None:
+    """A successor does what is left; parked keys are due at once."""
+
+    def does_the_rest() -> bool:
+        OutboxBlockedKey.objects.update(next_attempt_at=clock.now())
+        relay_all(relay, as_of=clock.now())
+        return is_all_done()
+
+    eventually(does_the_rest, "nothing is left", timeout=20)
+
+
+def test_before_an_acknowledgement_is_noted(relay: RelayJob, bootstrap: str) -> None:
+    event_ids = [new_id() for _ in range(3)]
+    tell(a_change(event_id, version=version) for version in (1, 2) for event_id in event_ids)
+
+    with killed_before("DELETE outbox_ready"):
+        finish(relay)
+
+    records = [r for r in kafka_reader.read_all(bootstrap, [TOPIC]) if r.key in map(str, event_ids)]
+    assert len(records) == 12  # all were sent, and all again
+    assert deliveries(bootstrap, *event_ids) == {str(event_id): [1, 2] for event_id in event_ids}
+
+
+@pytest.mark.parametrize("statement", ["INSERT outbox_blocked_keys", "INSERT outbox_parked"])
+def test_before_a_refusal_is_noted(relay: RelayJob, bootstrap: str, statement: str) -> None:
+    sick, sound = new_id(), new_id()
+    tell(a_change(event_id, version=version) for version in (1, 2, 3) for event_id in (sick, sound))
+    was = poison(sick, version=2)
+
+    with killed_before(statement):
+        heal(was)
+        finish(relay)
+
+    assert deliveries(bootstrap, sick, sound) == {str(sick): [1, 2, 3], str(sound): [1, 2, 3]}
+
+
+@pytest.mark.parametrize("statement", ["DELETE outbox_parked", "DELETE outbox_blocked_keys"])
+def test_before_a_retry_that_passed_is_noted(relay: RelayJob, bootstrap: str, statement: str) -> None:
+    event_id = new_id()
+    tell(a_change(event_id, version=version) for version in (1, 2, 3))
+    was = poison(event_id, version=1)
+    relay_all(relay)
+    relay.close()
+    heal(was)
+
+    with killed_before(statement):
+        assert OutboxParked.objects.count() == 3
+        tell([a_change(event_id, version=4)])
+        finish(relay)
+
+    assert deliveries(bootstrap, event_id) == {str(event_id): [1, 2, 3, 4]}
