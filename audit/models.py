@@ -1,4 +1,4 @@
-"""Who did what to which aggregate, when: one line a transition, appended and never changed."""
+"""Who did what to which aggregate, when: one line a transition or intervention, appended and never changed."""
 
 from django.db import models
 
@@ -11,6 +11,9 @@ class Aggregate(models.TextChoices):
     APPOINTMENT = "Appointment"
     SLOT = "Slot"
     EVENT = "Event"
+    MESSAGE = "Message"  # of the outbox, by its message_id
+    CONFLICT = "Conflict"  # of a reassignment
+    DELIVERY = "Delivery"  # of a notification
 
 
 class AuditLine(models.Model):

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import orjson
 from django.db import connection, transaction
 
+from audit import log as audit_log
+from audit.log import Line
+from audit.models import Aggregate
 from core import logs
-from core.errors import NotFound, Refused
+from core.actors import Actor
+from core.errors import NotFound, Refused, VersionConflict
 from outbox.kafka import Sender
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked
 from outbox.ownership import OWNERS
@@ -17,6 +21,9 @@ from outbox.queue import Row
 from outbox.topics import DEAD_LETTER_SUFFIX
 
 log = logs.get(__name__)
+
+SKIP = "skip"
+"""The verb of the audit line of a message that was given up: it is neither waiting nor was it published."""
 
 _SHARDS = """
 SELECT s.shard, count(r.id), (SELECT created_at FROM outbox_messages m WHERE m.id = min(r.id)),
@@ -81,40 +88,56 @@ def blocked_keys() -> Iterator[dict[str, object]]:
         }
 
 
-def retry(topic: str | None = None, key: str | None = None, *, by: str, as_of: datetime.datetime) -> int:
+@transaction.atomic
+def retry(topic: str | None = None, key: str | None = None, *, actor: Actor, by: str, as_of: datetime.datetime) -> int:
     """Make the next attempt due at once, of one blocked key or of all; the number of keys. Raises NotFound."""
     keys = OutboxBlockedKey.objects.all() if topic is None else OutboxBlockedKey.objects.filter(topic=topic, key=key)
     count = keys.update(next_attempt_at=as_of)
     if topic is not None and not count:
         raise NotFound(f"key {key} of {topic} is not blocked")
+    parked = OutboxParked.objects.all() if topic is None else OutboxParked.objects.filter(topic=topic, key=key)
+    first_ids = parked.order_by("topic", "key", "id").distinct("topic", "key").values("id")
+    messages = OutboxMessage.objects.filter(id__in=first_ids)
+    audit_log.record([_line(message, "retry", "Parked") for message in messages], actor=actor, as_of=as_of)
     log.warning("outbox retry asked for", by=by, topic=topic, key=key, key_count=count)
     transaction.on_commit(notify, robust=True)
     return count
 
 
 @transaction.atomic(durable=True)
-def skip(topic: str, key: str, *, by: str, as_of: datetime.datetime) -> int:
+def skip(topic: str, key: str, *, actor: Actor, by: str, as_of: datetime.datetime, seen_id: int | None = None) -> int:
     """Give up the message that blocks the key, so that its followers go out; returns its outbox id.
 
-    A copy goes to the topic's dead-letter topic first, without its value where even that is refused. Raises NotFound,
+    `seen_id` is the outbox id of the message that the person saw blocking it, if they say. A copy goes to the topic's
+    dead-letter topic first, without its value where even that is refused. Raises NotFound, VersionConflict,
     CannotDeadLetter, or JobUnavailable.
     """
     blocked = OutboxBlockedKey.objects.select_for_update().filter(topic=topic, key=key)
-    parked = OutboxParked.objects.filter(topic=topic, key=key).order_by("id")
-    if blocked.first() is None or (first := parked.first()) is None:
+    if blocked.first() is None or (first := _first_parked(topic, key)) is None:
         raise NotFound(f"key {key} of {topic} is not blocked")
+    if seen_id is not None and seen_id != first.id:
+        raise VersionConflict(f"key {key} of {topic} is blocked by message {first.id}, not {seen_id}")
     message = OutboxMessage.objects.get(id=first.id)
     _dead_letter(message, reason=blocked.get().reason)
     first.delete()
-    if parked.exists():
+    if OutboxParked.objects.filter(topic=topic, key=key).exists():
         blocked.update(next_attempt_at=as_of)
     else:
         blocked.delete()
+    audit_log.record([_line(message, SKIP, "Skipped")], actor=actor, as_of=as_of)
     log.warning(
         "outbox message skipped", by=by, outbox_id=message.id, message_id=str(message.message_id), topic=topic, key=key
     )
     transaction.on_commit(notify, robust=True)
     return message.id
+
+
+def _first_parked(topic: str, key: str) -> OutboxParked | None:
+    return OutboxParked.objects.filter(topic=topic, key=key).order_by("id").first()
+
+
+def _line(message: OutboxMessage, verb: str, to_status: str) -> Line:
+    return Line(Aggregate.MESSAGE, message.message_id, message.tenant_id, verb, "Parked", to_status)
 
 
 def _dead_letter(message: OutboxMessage, *, reason: str) -> None:

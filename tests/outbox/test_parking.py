@@ -13,6 +13,7 @@ from django.db.models import Value
 from django.db.models.functions import Concat, Substr
 
 from core import clock
+from core.actors import Actor
 from core.errors import NotFound
 from core.ids import new_id
 from outbox import kafka, operations, parking, queue
@@ -190,12 +191,12 @@ def test_an_operator_retries_at_once(relay: RelayJob, bootstrap: str) -> None:
     relay_all(relay)
     heal(was)
 
-    assert operations.retry(TOPIC, str(event_id), by="test", as_of=NOON) == 1
+    assert operations.retry(TOPIC, str(event_id), actor=Actor.operator(), by="test", as_of=NOON) == 1
     attempt_again(relay, as_of=NOON)
 
     assert versions(bootstrap, event_id) == [1]
     with pytest.raises(NotFound):
-        operations.retry(TOPIC, str(event_id), by="test", as_of=NOON)
+        operations.retry(TOPIC, str(event_id), actor=Actor.operator(), by="test", as_of=NOON)
 
 
 def test_skipping_leaves_a_dead_letter_and_lets_the_followers_go(

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from core import clock
+from core.actors import Actor
 from core.errors import Refused
 from outbox import operations
 from workers.job import JobUnavailable
@@ -33,16 +34,16 @@ class Command(BaseCommand):
         skip.add_argument("key")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        as_of, by = clock.now(), f"shell:{getpass.getuser()}"
+        as_of, actor, by = clock.now(), Actor.operator(), f"shell:{getpass.getuser()}"
         try:
             match options["action"]:
                 case "list":
                     print_rows(operations.blocked_keys(), out=self.stdout)
                 case "retry":
-                    count = operations.retry(*(options["key"] or ()), by=by, as_of=as_of)
+                    count = operations.retry(*(options["key"] or ()), actor=actor, by=by, as_of=as_of)
                     self.stdout.write(f"{count} keys will be retried by the relay")
                 case "skip":
-                    skipped = operations.skip(options["topic"], options["key"], by=by, as_of=as_of)
+                    skipped = operations.skip(options["topic"], options["key"], actor=actor, by=by, as_of=as_of)
                     self.stdout.write(f"message {skipped} skipped")
         except JobUnavailable as error:
             raise CommandError(str(error), returncode=1) from error
