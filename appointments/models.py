@@ -57,6 +57,10 @@ class Appointment(models.Model):
 
     class Meta:
         db_table = "appointments"
+        permissions = [
+            ("decide_appointment", "Can decide appointments in their owners' names"),
+            ("reassign_appointment", "Can reassign an owner's appointments"),
+        ]
         indexes = [
             Index(
                 F("pending_expires_at"),
@@ -107,6 +111,7 @@ class ReassignmentConflict(models.Model):
 
     class Meta:
         db_table = "reassignment_conflicts"
+        permissions = [("resolve_reassignmentconflict", "Can resolve conflicts of reassignments")]
         indexes = [
             Index(F("appointment_id"), name="ix_reassignment_conflicts_appointment_id"),
             Index(F("created_at"), name="ix_reassignment_conflicts_open", condition=Q(resolved_at__isnull=True)),

@@ -310,7 +310,8 @@ ALLOWED_HOSTS = [host.strip() for host in ENV.allowed_hosts.split(",") if host.s
 DATABASES = {"default": _database(ENV.database_url, ENV)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "backoffice",  # before the admin, whose templates it overrides
+    "backoffice.apps.SiteConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.postgres",
@@ -361,6 +362,7 @@ TEMPLATES = [
     }
 ]
 LANGUAGE_CODE = "en"
+FORMAT_MODULE_PATH = ["backoffice.formats"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 DEFAULT_FROM_EMAIL = ENV.email_from

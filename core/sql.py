@@ -34,7 +34,7 @@ def execute(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> int:
         return int(cursor.rowcount)
 
 
-def fetch(sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def fetch(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
     """All rows of one query."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)

@@ -27,6 +27,10 @@ class OutboxMessage(models.Model):
 
     class Meta:
         db_table = "outbox_messages"
+        permissions: ClassVar = [
+            ("retry_outboxmessage", "Can have parked messages retried"),
+            ("skip_outboxmessage", "Can skip parked messages"),
+        ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["message_id"], name="uq_outbox_messages_message_id"),
             models.UniqueConstraint(fields=["dedup_key"], name="uq_outbox_messages_told_once"),

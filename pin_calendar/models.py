@@ -74,6 +74,7 @@ class AvailabilitySlot(models.Model):
 
     class Meta:
         db_table = "availability_slots"
+        permissions = [("withdraw_availabilityslot", "Can withdraw slots in their owners' names")]
         indexes = [
             Index(
                 F("start_at"), F("id"), name="ix_availability_slots_showcase", condition=Q(status=SlotStatus.AVAILABLE)
@@ -128,6 +129,7 @@ class CalendarEvent(models.Model):
 
     class Meta:
         db_table = "calendar_events"
+        permissions = [("finish_calendarevent", "Can complete and cancel manual events in their owners' names")]
         indexes = [
             Index(F("owner_user_id"), F("start_at"), name="ix_calendar_events_owner_start_at"),
             Index(F("client_user_id"), F("start_at"), name="ix_calendar_events_client_start_at"),

@@ -1,0 +1,48 @@
+"""What the CRM told, and what its leads are told, in the back office."""
+
+from django.contrib import admin
+
+from backoffice import columns
+from backoffice.records import RecordAdmin
+from crm.models import AssigneeChange, Deadline, LeadFeedEntry
+
+
+@admin.register(Deadline)
+class DeadlineAdmin(RecordAdmin):
+    list_display = (
+        columns.short_id("booking_id", "booking"),
+        columns.badge("state", "state"),
+        columns.text("revision", "revision"),
+        columns.link("event_id", "event", to="pin_calendar.calendarevent"),
+        columns.short_id("owner_user_id", "owner"),
+        columns.instant("updated_at", "applied"),
+    )
+    list_filter = ("state",)
+    ids = ("id", "event_id")
+    search_help_text = "An id, whole: of a deadline or its event"
+
+
+@admin.register(AssigneeChange)
+class AssigneeChangeAdmin(RecordAdmin):
+    list_display = (
+        columns.text("revision", "revision"),
+        columns.short_id("from_owner_user_id", "from owner"),
+        columns.short_id("to_owner_user_id", "to owner"),
+        columns.text("moved_appointments", "appointments"),
+        columns.text("moved_events", "events"),
+        columns.text("conflicts", "conflicts"),
+        columns.instant("created_at", "applied"),
+    )
+
+
+@admin.register(LeadFeedEntry)
+class LeadFeedEntryAdmin(RecordAdmin):
+    list_display = (
+        columns.instant("occurred_at", "happened"),
+        columns.text("text", "line"),
+        columns.short_id("client_user_id", "client"),
+        columns.link("appointment_id", "appointment", to="appointments.appointment"),
+        columns.short_id("tenant_id", "tenant"),
+    )
+    list_filter = ("event",)
+    ordering = newest_first = ("-id",)
