@@ -1,47 +1,59 @@
 """What people and time do with deliveries: send again what was not sent, forget what is old."""
 
 import datetime
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
 from core import logs
+from core.errors import NotFound, Refused
 from notifications import channels
 from notifications.models import Delivery, Recipient, Status
 
 log = logs.get(__name__)
 
 _PURGE_BATCH = 5_000
-UNSENT = (Status.PARKED, Status.NO_CHANNEL, Status.INACTIVE)
+_UNSENT = (Status.PARKED, Status.NO_CHANNEL, Status.INACTIVE)
+
+
+class NotResendable(Refused):
+    """The delivery was sent, is on its way, or its recipient can't be reached now."""
+
+    code = "not_resendable"
+
+
+def is_resendable(delivery: Delivery) -> bool:
+    """Whether it was given up, so that asking for it again makes sense."""
+    return delivery.status in _UNSENT
 
 
 @transaction.atomic
-def resend(delivery_ids: Iterable[UUID], *, by: str, as_of: datetime.datetime) -> list[Delivery]:
-    """Make deliveries that were not sent due at once; those of them that can be.
+def resend(delivery_id: UUID, *, by: str, as_of: datetime.datetime) -> Delivery:
+    """Make a delivery that was given up due at once. Raises NotFound, NotResendable.
 
-    One that had no channel gets the recipient's first, if there is one now and nobody was told through it.
+    One that had no channel gets the recipient's first, unless somebody was told the fact through it.
     """
-    chosen = Delivery.objects.select_for_update().filter(id__in=list(delivery_ids), status__in=UNSENT)
-    known = Recipient.objects.in_bulk([delivery.recipient_user_id for delivery in chosen])
-    resent = []
-    for delivery in chosen:
-        recipient = known.get(delivery.recipient_user_id)
-        if recipient is None or not recipient.is_active:
-            continue
-        delivery.channel = delivery.channel or next(iter(channels.of(recipient)), "")
-        others = Delivery.objects.filter(
-            fact=delivery.fact, recipient_user_id=delivery.recipient_user_id, channel=delivery.channel
-        )
-        if not delivery.channel or others.exclude(id=delivery.id).exists():
-            continue
-        delivery.status, delivery.attempts, delivery.error = Status.PENDING, 0, ""
-        delivery.next_attempt_at = delivery.updated_at = as_of
-        delivery.save()
-        resent.append(delivery)
-    log.warning("deliveries resent", by=by, delivery_ids=[str(delivery.id) for delivery in resent])
-    return resent
+    delivery = Delivery.objects.select_for_update().filter(id=delivery_id).first()
+    if delivery is None:
+        raise NotFound(f"there is no delivery {delivery_id}")
+    if not is_resendable(delivery):
+        raise NotResendable(f"delivery {delivery_id} is {delivery.status}")
+    delivery.channel = delivery.channel or _channel(delivery)
+    delivery.status, delivery.attempts, delivery.error = Status.PENDING, 0, ""
+    delivery.next_attempt_at = delivery.updated_at = as_of
+    delivery.save()
+    log.warning("delivery resent", by=by, delivery_id=str(delivery_id))
+    return delivery
+
+
+def _channel(delivery: Delivery) -> str:
+    recipient = Recipient.objects.filter(user_id=delivery.recipient_user_id, is_active=True).first()
+    told = Delivery.objects.filter(fact=delivery.fact, recipient_user_id=delivery.recipient_user_id)
+    for channel in channels.of(recipient) if recipient else ():
+        if not told.filter(channel=channel).exists():
+            return channel
+    raise NotResendable(f"the recipient of delivery {delivery.id} can't be reached through any further channel")
 
 
 def purge(*, as_of: datetime.datetime) -> int:

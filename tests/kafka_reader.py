@@ -44,7 +44,7 @@ def first_deliveries(records: Iterable[Record]) -> list[Record]:
 def skip_history(bootstrap: str, topics: Iterable[str], *, group: str) -> None:
     """Make the group begin behind what is on the topics now."""
     ends: dict[tuple[str, int], int] = {}
-    for record in read_all(bootstrap, topics):
+    for record in read_all(bootstrap, topics, timeout=30):
         ends[record.topic, record.partition] = record.offset + 1
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:

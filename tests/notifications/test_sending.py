@@ -9,8 +9,10 @@ import pytest
 
 from contracts.calendar import AppointmentConfirmed, ReminderDue
 from core import clock
+from core.errors import NotFound
 from core.ids import new_id
 from notifications import deliveries, recording, rendering
+from notifications.deliveries import NotResendable
 from notifications.models import Delivery, Recipient
 from notifications.sending import LEASE, Sender
 from tests.notifications.mail_server import MailServer
@@ -235,22 +237,35 @@ def test_what_was_parked_is_sent_when_asked_for(reminded: MailServer) -> None:
     reminded.refusals["client@example.test"] = "550 no such mailbox"
     send()
     reminded.refusals.clear()
-    parked, sent = Delivery.objects.get(status="parked"), Delivery.objects.get(status="sent")
 
-    assert deliveries.resend([parked.id, sent.id], by="test", as_of=NOW) == [parked]
+    deliveries.resend(Delivery.objects.get(status="parked").id, by="test", as_of=NOW)
 
     assert send() == {"sent": 1}
     assert len(reminded.to("client@example.test")) == 1
     assert len(reminded.to("agent@example.test")) == 1
 
 
+def test_what_was_sent_or_waits_is_not_sent_again(reminded: MailServer) -> None:
+    for delivery in Delivery.objects.all():
+        with pytest.raises(NotResendable, match="pending"):
+            deliveries.resend(delivery.id, by="test", as_of=NOW)
+    send()
+    for delivery in Delivery.objects.all():
+        with pytest.raises(NotResendable, match="sent"):
+            deliveries.resend(delivery.id, by="test", as_of=NOW)
+    with pytest.raises(NotFound):
+        deliveries.resend(new_id(), by="test", as_of=NOW)
+
+
 def test_who_had_no_channel_is_told_once_there_is_one(mails: MailServer) -> None:
     recording.record(example(ReminderDue, start_at=SOON), message_id=new_id(), as_of=NOW)
     unreached = [delivery.id for delivery in Delivery.objects.all()]
-    assert deliveries.resend(unreached, by="test", as_of=NOW) == []
+    with pytest.raises(NotResendable, match="can't be reached"):
+        deliveries.resend(unreached[0], by="test", as_of=NOW)
 
     the_usual_people()
-    assert len(deliveries.resend(unreached, by="test", as_of=NOW)) == 2
+    for delivery_id in unreached:
+        deliveries.resend(delivery_id, by="test", as_of=NOW)
     assert send() == {"sent": 2}
 
 
