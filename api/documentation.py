@@ -1,16 +1,29 @@
 """`/schema` and `/docs`: open to anyone, like the code they are made from; the interface's files are our own."""
 
+import functools
+import threading
+
+from django.http import HttpResponse
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerView
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+_making = threading.Lock()
 
 
-class Document(SpectacularAPIView):
+class Document(APIView):
     """The OpenAPI 3.1 document as JSON."""
 
     authentication_classes = []
     permission_classes = []
-    throttle_classes = []
-    renderer_classes = [OpenApiJsonRenderer]
+    schema = None
+    http_method_names = ["get", "head"]
+
+    def get(self, _request: Request) -> HttpResponse:
+        with _making:  # the generator cannot be used by two threads at once
+            return HttpResponse(_document(), content_type=OpenApiJsonRenderer.media_type)
 
 
 class SwaggerUi(SpectacularSwaggerView):
@@ -18,4 +31,11 @@ class SwaggerUi(SpectacularSwaggerView):
 
     authentication_classes = []
     permission_classes = []
-    throttle_classes = []
+
+
+@functools.cache
+def _document() -> bytes:
+    """Made once a process: it takes a second, and changes only with the code."""
+    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    document: bytes = OpenApiJsonRenderer().render(schema, renderer_context={})
+    return document

@@ -186,6 +186,7 @@ def _documented(
     codes: dict[HTTPStatus, list[str]] = {
         HTTPStatus.TOO_MANY_REQUESTS: ["too_many_requests"],
         HTTPStatus.SERVICE_UNAVAILABLE: ["unavailable"],
+        HTTPStatus.CONFLICT: ["busy"],
         HTTPStatus.UNPROCESSABLE_ENTITY: ["invalid_request"],
     }
     if needs != ANYONE:
@@ -196,7 +197,6 @@ def _documented(
         codes[HTTPStatus.BAD_REQUEST] = ["malformed"]
         codes[HTTPStatus.REQUEST_ENTITY_TOO_LARGE] = ["body_too_large"]
         codes[HTTPStatus.UNSUPPORTED_MEDIA_TYPE] = ["unsupported_media_type"]
-        codes[HTTPStatus.CONFLICT] = ["busy"]
     for refusal in refuses:
         codes.setdefault(status_of(refusal, statuses), []).append(refusal.code)
     responses: dict[Any, Any] = {status.value: OpenApiResponse(answers, description=status.phrase)}

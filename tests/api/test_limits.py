@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from api import throttling
 from tests.api.callers import NOBODY, Caller
 from tests.api.web import ROOT
 from tests.factories import SlotFactory, an_open_appointment
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def within_one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throttling.time, "monotonic", lambda: 90.0)
+    monkeypatch.setattr("api.throttling.time.monotonic", lambda: 90.0)
 
 
 def limited(settings: Any, **limits: int) -> None:

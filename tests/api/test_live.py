@@ -75,6 +75,15 @@ def test_pages_are_secure_and_the_documentation_needs_no_other_host(tmp_path: Pa
     assert health.headers["Cache-Control"] == "no-store"
 
 
+def test_the_document_is_the_committed_one_for_all_who_ask_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", "--threads", "8") as web:
+        answers = together(*[lambda: urlopen(f"{web.url}/api/v1/schema").read()] * 16)
+
+    assert set(map(json.dumps, map(json.loads, answers))) == {
+        json.dumps(json.loads((ROOT / "docs/openapi.json").read_text()))
+    }
+
+
 ROLES: dict[str, Callable[[], Caller]] = {
     "a tenant admin": an_admin,
     "an owner": Caller,

@@ -50,7 +50,7 @@ def test_a_slot_in_another_hand_is_busy() -> None:
 
 def test_what_one_statement_waited_the_next_ones_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("api.waiting.time.monotonic", lambda: now[0])
 
     def limit() -> str:
         return str(sql.fetch("SHOW lock_timeout")[0][0])

@@ -9,7 +9,7 @@ from dev.migrations import ROOT, are_safe, write_sql
 LIMITS = "SET lock_timeout = '5s';\nSET statement_timeout = '30s';\n"
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)  # an index made concurrently is not even written out inside of one
 def test_every_migration_of_ours_is_written_below_the_limits(tmp_path: Path) -> None:
     written = {path.name: path.read_text() for path in write_sql(tmp_path)}
 
