@@ -15,7 +15,7 @@ from tests.bulk import overdue_appointments
 
 _DUE = 200
 _LITTLE = 10_000
-_CYCLES = 12
+_CYCLES = 40
 
 
 def _add(count: int) -> None:

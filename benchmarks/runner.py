@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 console = Console(width=140, highlight=False)
+_MOST_FIGURES = 12
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Report:
 
 
 def _figures(runs: Sequence[float]) -> str:
+    if len(runs) > _MOST_FIGURES:
+        return f"{_figure(min(runs))} to {_figure(max(runs))}, {len(runs)} of them"
     return ", ".join(_figure(value) for value in runs)
 
 
