@@ -41,7 +41,7 @@ def conditions() -> str:
         f"{clock.now():%Y-%m-%d}; {_processor()}, {os.cpu_count()} cores, {memory} GiB, {platform.system()} "
         f"{platform.release().split('-')[0]}; PostgreSQL {server} (fsync {fsync}, synchronous_commit {commit}), Python "
         f"{platform.python_version()}, Django {django.__version__}, psycopg {psycopg.__version__} "
-        f"({psycopg.pq.__impl__}), confluent-kafka {confluent_kafka.version()[0]}; load average at the end "
+        f"({psycopg.pq.__impl__}), confluent-kafka {confluent_kafka.__version__}; load average at the end "
         f"{os.getloadavg()[1]:.1f}"
     )
 
