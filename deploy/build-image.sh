@@ -61,6 +61,10 @@ build run --isolation chroot --network host \
         test "$(id -u):$(id -g)" = 10001:10001
         test ! -w /app && test ! -w /venv
         deploy/entrypoint check --deploy --fail-level WARNING
+        for command in ensure_topics ensure_groups run_appointment_timeout run_reminder_dispatch run_outbox_relay \
+            run_notifications run_crm_sync; do
+            deploy/entrypoint $command --help >/dev/null
+        done
         deploy/entrypoint gunicorn --config deploy/gunicorn.conf.py --bind "127.0.0.1:$PIN_HEALTH_PORT" config.wsgi &
         web=$!
         tries=0

@@ -146,7 +146,7 @@ def test_pods_are_probed_and_given_the_time_that_a_stop_may_take() -> None:
 
 
 def test_a_migration_gives_up_a_lock_before_it_stops_the_old_version() -> None:
-    [migrate] = pods(built(OVERLAY))["migrate"]["containers"]
+    [migrate] = [c for c in containers(pods(built(OVERLAY))["migrate"]) if c["name"] == "migrate"]
     given = {entry["name"]: entry["value"] for entry in migrate["env"]}
 
     assert given["DATABASE_LOCK_TIMEOUT_MS"] == "2000"
