@@ -77,6 +77,17 @@ class Environment(BaseSettings):
     kafka_profile: Literal["kafka", "embedded"] = Field(
         "kafka", description="`embedded` adds the client settings that the embedded broker of demo and tests needs."
     )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="How clients speak to Kafka: with TLS (SSL), a password (SASL), both or neither."
+    )
+    kafka_ssl_ca_location: str = Field(
+        "", description="File of the certificates that Kafka's TLS is checked against; empty is the system's."
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "SCRAM-SHA-512", description="How the password is proven to Kafka."
+    )
+    kafka_sasl_username: str = Field("", description="Kafka's user; needed with SASL.")
+    kafka_sasl_password: SecretStr = Field(SecretStr(""), description="That user's password; needed with SASL.")
     kafka_consumer_group_prefix: str = Field(
         "pin-calendar-",
         pattern=r"^[A-Za-z0-9._-]*$",
@@ -208,6 +219,15 @@ class Environment(BaseSettings):
             raise ValueError(
                 "REMINDER_STALE_AFTER_MINUTES must be at least two ticks of REMINDER_DISPATCH_INTERVAL_SECONDS"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sasl_has_a_user(self) -> Self:
+        if self.kafka_security_protocol.startswith("SASL"):
+            if not self.kafka_sasl_username:
+                raise ValueError("KAFKA_SASL_USERNAME must be set when KAFKA_SECURITY_PROTOCOL is one with SASL")
+            if not self.kafka_sasl_password.get_secret_value():
+                raise ValueError("KAFKA_SASL_PASSWORD must be set when KAFKA_SECURITY_PROTOCOL is one with SASL")
         return self
 
     @model_validator(mode="after")

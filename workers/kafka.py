@@ -51,7 +51,23 @@ def client_settings() -> dict[str, Any]:
         "reconnect.backoff.ms": 100,
         "reconnect.backoff.max.ms": 2_000,
         "logger": logging.getLogger("kafka"),
+        **_security(),
     }
+
+
+def _security() -> dict[str, Any]:
+    env = settings.ENV
+    protocol = env.kafka_security_protocol
+    chosen: dict[str, Any] = {"security.protocol": protocol}
+    if protocol.endswith("SSL") and env.kafka_ssl_ca_location:
+        chosen["ssl.ca.location"] = env.kafka_ssl_ca_location
+    if protocol.startswith("SASL"):
+        chosen |= {
+            "sasl.mechanism": env.kafka_sasl_mechanism,
+            "sasl.username": env.kafka_sasl_username,
+            "sasl.password": env.kafka_sasl_password.get_secret_value(),
+        }
+    return chosen
 
 
 def is_embedded() -> bool:
