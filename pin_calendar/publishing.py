@@ -118,13 +118,18 @@ def edit(
     seen_version: int | None = None,
     **values: Any,
 ) -> Slot:
-    """Other values for fields of `Draft`, while the slot is Available.
+    """Other values for fields of `Draft`, while the slot is Available; equal ones change nothing.
 
     Raises NotFound, VersionConflict, SlotNotAvailable, InvalidField, SlotOverlap.
     """
+    if seen := slots.read(slot_id):
+        slots.lock_timetable(seen.owner_user_id)
     slot = _hold(slot_id, actor=actor, seen_version=seen_version)
     present = Draft(**{field.name: getattr(slot, field.name) for field in fields(Draft)})
-    edited = replace(slot, **_columns(replace(present, **values).checked(as_of=as_of)), version=slot.version + 1)
+    wanted = replace(slot, **_columns(replace(present, **values).checked(as_of=as_of)))
+    if wanted == slot:
+        return slot
+    edited = replace(wanted, version=slot.version + 1)
     _refuse_overlap([edited])
     with _overlap_told([edited]):
         sql.execute(

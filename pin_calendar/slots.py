@@ -53,9 +53,9 @@ def lock(slot_id: UUID) -> Slot | None:
 
 
 def lock_timetable(owner_user_id: UUID) -> None:
-    """Let one of those who add live slots to this owner through at a time; to be taken before any row.
+    """Let one of those who add or shift live slots of this owner through at a time; to be taken before any row.
 
-    The exclusion constraint keeps slots apart, but makes who inserts wait for who has inserted: two with several slots
+    The exclusion constraint keeps slots apart, but makes who writes wait for who has written: two with several slots
     each would wait for each other.
     """
     sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"timetable:{owner_user_id}"])

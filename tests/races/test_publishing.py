@@ -11,7 +11,7 @@ from core.ids import new_id
 from pin_calendar import publishing
 from pin_calendar.models import AvailabilitySlot
 from pin_calendar.publishing import Draft, SlotOverlap
-from tests.factories import HOUR, NOON, TENANT, an_open_appointment
+from tests.factories import HOUR, NOON, TENANT, SlotFactory, an_open_appointment, owner_of
 from tests.invariants import violations
 from tests.races.hands import in_order
 from tests.races.scenes import said
@@ -103,4 +103,20 @@ def test_two_who_publish_the_same_times_in_any_order_do_not_deadlock(starts):
     assert len(published) == 2
     assert isinstance(refused, SlotOverlap)
     assert AvailabilitySlot.objects.count() == 2
+    assert violations() == []
+
+
+def test_an_edit_in_the_middle_of_publishing_waits_for_its_end():
+    slot = SlotFactory.create(start_at=LATER + 24 * HOUR)
+    owner_id = slot.owner_user_id
+
+    published, refused = in_order(
+        _publish(owner_id, SOON, LATER),
+        partial(publishing.edit, slot.id, actor=owner_of(slot), as_of=NOON, start_at=SOON, end_at=LATER + HOUR),
+        points=("EACH INSERT availability_slots",),
+        visit=2,
+    )
+
+    assert len(published) == 2
+    assert isinstance(refused, SlotOverlap)
     assert violations() == []
