@@ -79,6 +79,9 @@ def _deadline(
     expires_at = deadlines.deadline(
         bookable_until=bookable_until, counted_from=as_of if returns_to_pending else appointment.created_at
     )
+    if not returns_to_pending and appointment.pending_expires_at:
+        # One that had returned to Pending counts from that move, later than created_at; a further move adds nothing.
+        expires_at = max(expires_at, min(appointment.pending_expires_at, bookable_until))
     if expires_at < as_of:
         raise DeadlinePassed(
             f"after the move appointment {appointment.id} would have lapsed at {expires_at.isoformat()}"

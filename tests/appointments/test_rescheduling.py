@@ -220,6 +220,19 @@ def test_a_confirmed_one_that_returns_to_pending_counts_its_day_from_the_move() 
     assert (moved.status, moved.pending_expires_at) == ("Pending", NOON + DAY)
 
 
+@pytest.mark.parametrize("by", [client_of, owner_of])
+def test_one_that_has_returned_to_pending_can_be_moved_again_and_keeps_its_day(
+    by: Callable[[Appointment], Actor],
+) -> None:
+    appointment = an_open_appointment(status="Confirmed", created_at=NOON - 2 * DAY)
+    move(appointment, a_slot_for(appointment))
+    appointment.refresh_from_db()
+
+    moved = move(appointment, a_slot_for(appointment, start_at=NOON + 6 * DAY), by=by(appointment), as_of=NOON + HOUR)
+
+    assert (moved.status, moved.pending_expires_at) == ("Pending", NOON + DAY)
+
+
 def test_an_auto_confirmed_one_that_returns_to_pending_gets_a_deadline() -> None:
     appointment = an_open_appointment(
         status="Confirmed", slot__auto_confirm=True, pending_expires_at=None, created_at=NOON - DAY
