@@ -111,7 +111,7 @@ def permit(verb: Verb, case: Case, *, party: Party, as_of: datetime.datetime, to
     if row is None:
         raise NotAllowed(f"appointment {case.appointment.id} is {status}", status=status.value)
     start_at = case.slot.start_at
-    if row.when is When.BEFORE_START and as_of >= start_at:
+    if row.when in (When.BEFORE_START, When.MOVABLE) and as_of >= start_at:
         raise TooLate(f"appointment {case.appointment.id} ({status}) has started", status=status.value)
     if row.when is When.FROM_START and as_of < start_at:
         raise TooEarly(f"appointment {case.appointment.id} ({status}) has not started yet", status=status.value)

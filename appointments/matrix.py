@@ -43,6 +43,7 @@ class Party(StrEnum):
 class When(StrEnum):
     BOOKABLE = "slot Available and now <= start_at − lead"
     BEFORE_START = "before start_at"
+    MOVABLE = "before start_at, new slot Available and now <= its start − its lead"
     FROM_START = "at or after start_at"
     OVERDUE = "pending_expires_at < AsOf"
 
@@ -143,15 +144,15 @@ MATRIX: tuple[Row, ...] = (
         SlotEffect.KEEP, EventEffect.COMPLETE, _COMPLETED),
     Row(Verb.NO_SHOW, _CONFIRMED, Status.NO_SHOW, _OWNER, When.FROM_START,
         SlotEffect.KEEP, EventEffect.COMPLETE, _COMPLETED),
-    Row(Verb.RESCHEDULE, _PENDING, Status.PENDING, _OWNER, When.BEFORE_START,
+    Row(Verb.RESCHEDULE, _PENDING, Status.PENDING, _OWNER, When.MOVABLE,
         SlotEffect.SWAP, EventEffect.MOVE, _MOVED),
-    Row(Verb.RESCHEDULE, _CONFIRMED, Status.CONFIRMED, _OWNER, When.BEFORE_START,
+    Row(Verb.RESCHEDULE, _CONFIRMED, Status.CONFIRMED, _OWNER, When.MOVABLE,
         SlotEffect.SWAP, EventEffect.MOVE, _MOVED),
-    Row(Verb.RESCHEDULE, _LIVE, Status.PENDING, _CLIENT, When.BEFORE_START,
+    Row(Verb.RESCHEDULE, _LIVE, Status.PENDING, _CLIENT, When.MOVABLE,
         SlotEffect.SWAP, EventEffect.MOVE, _MOVED, AutoConfirm.NO),
-    Row(Verb.RESCHEDULE, _PENDING, Status.CONFIRMED, _CLIENT, When.BEFORE_START,
+    Row(Verb.RESCHEDULE, _PENDING, Status.CONFIRMED, _CLIENT, When.MOVABLE,
         SlotEffect.SWAP, EventEffect.MOVE, (AppointmentRescheduled, AppointmentConfirmed), AutoConfirm.YES),
-    Row(Verb.RESCHEDULE, _CONFIRMED, Status.CONFIRMED, _CLIENT, When.BEFORE_START,
+    Row(Verb.RESCHEDULE, _CONFIRMED, Status.CONFIRMED, _CLIENT, When.MOVABLE,
         SlotEffect.SWAP, EventEffect.MOVE, _MOVED, AutoConfirm.YES),
 )
 # fmt: on
