@@ -4,7 +4,7 @@ Only the web process exports these, under the workers' own names; alerts take th
 """
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db import Error as DatabaseError
@@ -94,17 +94,21 @@ class DatabaseCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:
-            values = self._read()
+            values = read(READINGS, as_of=self.as_of)
         except DatabaseError as error:
             log.warning("metrics not read from the database", error=sentence(error))
             return
-        for reading, value in zip(READINGS, values, strict=True):
-            yield GaugeMetricFamily(reading.name, reading.meaning, value=value)
+        for reading in READINGS:
+            yield GaugeMetricFamily(reading.name, reading.meaning, value=values[reading.name])
 
-    def _read(self) -> tuple[float | None, ...]:
-        columns = ", ".join(f"({reading.sql})" for reading in READINGS)
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = %s", [_STATEMENT_TIMEOUT_MS])
-            cursor.execute(f"SELECT {columns}", {"as_of": self.as_of})
-            values = cursor.fetchall()[0]
-        return tuple(None if value is None else float(value) for value in values)
+
+def read(readings: Sequence[Reading], *, as_of: datetime.datetime) -> dict[str, float | None]:
+    """The value of each reading by its name, all as of one instant; None where there is none. Raises DatabaseError."""
+    columns = ", ".join(f"({reading.sql})" for reading in readings)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = %s", [_STATEMENT_TIMEOUT_MS])
+        cursor.execute(f"SELECT {columns}", {"as_of": as_of})
+        values = cursor.fetchall()[0]
+    return {
+        reading.name: None if value is None else float(value) for reading, value in zip(readings, values, strict=True)
+    }
