@@ -238,8 +238,10 @@ class _Burst:
             serve(_SLICE_SECONDS)
         except (KafkaException, SystemError):
             # The producer has ended with a fatal error. The client raises it from whatever serves its callbacks, as a
-            # SystemError when one of ours runs meanwhile; the reports that are left come with the next call.
+            # SystemError when one of ours runs meanwhile; the reports that are left come with the next call. What it
+            # has not sent it would keep for ever.
             self._outage = self._outage or "Kafka: the producer has ended"
+            self._producer.purge(in_flight=False)
         if not self._is_stopping and not self._keep_going():
             self._is_stopping = True
             self._gives_up_at = min(self._gives_up_at, time.monotonic() + _PATIENCE_AFTER_STOP_SECONDS)
