@@ -7,11 +7,12 @@ from django.db import connection, transaction
 
 from contracts.base import Message
 from contracts.calendar import EventStatusChanged
-from outbox.models import OutboxMessage
+from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.publish import publish
 from outbox.relay import RelayJob, RelayResult
 from tests import kafka_reader
 from tests.outbox.messages import NOON
+from tests.waiting import eventually
 
 TOPIC = EventStatusChanged.TOPIC
 
@@ -35,6 +36,17 @@ def always() -> bool:
 def relay_all(relay: RelayJob, *, limit: int = 2_000, as_of: datetime.datetime = NOON) -> RelayResult:
     """One cycle of the relay, which publishes until nothing publishable is left."""
     return relay.cycle(as_of=as_of, limit=limit, keep_going=always)
+
+
+def relay_the_rest(relay: RelayJob) -> None:
+    """Publish until nothing is left, parked messages too, which are due at once; as soon as Kafka takes them."""
+
+    def nothing_is_left() -> bool:
+        OutboxBlockedKey.objects.update(next_attempt_at=NOON)
+        relay_all(relay)
+        return not (OutboxReady.objects.exists() or OutboxParked.objects.exists() or OutboxBlockedKey.objects.exists())
+
+    eventually(nothing_is_left, "nothing is left", timeout=20)
 
 
 def versions(bootstrap: str, key: object, *, topic: str = TOPIC) -> list[int]:

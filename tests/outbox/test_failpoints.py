@@ -5,16 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from core import clock, sql
+from core import sql
 from core.ids import new_id
-from outbox.models import OutboxBlockedKey, OutboxParked, OutboxReady
+from outbox.models import OutboxParked
 from outbox.relay import RelayJob
 from tests import kafka_reader
 from tests.gates import gate
 from tests.outbox.messages import a_change
 from tests.outbox.processes import relay_process
-from tests.outbox.relaying import TOPIC, heal, poison, relay_all, tell
-from tests.waiting import eventually
+from tests.outbox.relaying import TOPIC, heal, poison, relay_all, relay_the_rest, tell
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,27 +39,12 @@ def deliveries(bootstrap: str, *keys: object) -> dict[str, list[int]]:
     return seen
 
 
-def is_all_done() -> bool:
-    return not (OutboxReady.objects.exists() or OutboxParked.objects.exists() or OutboxBlockedKey.objects.exists())
-
-
-def finish(relay: RelayJob) -> None:
-    """A successor does what is left; parked keys are due at once."""
-
-    def does_the_rest() -> bool:
-        OutboxBlockedKey.objects.update(next_attempt_at=clock.now())
-        relay_all(relay, as_of=clock.now())
-        return is_all_done()
-
-    eventually(does_the_rest, "nothing is left", timeout=20)
-
-
 def test_before_an_acknowledgement_is_noted(relay: RelayJob, bootstrap: str) -> None:
     event_ids = [new_id() for _ in range(3)]
     tell(a_change(event_id, version=version) for version in (1, 2) for event_id in event_ids)
 
     with killed_before("DELETE outbox_ready"):
-        finish(relay)
+        relay_the_rest(relay)
 
     records = [r for r in kafka_reader.read_all(bootstrap, [TOPIC]) if r.key in map(str, event_ids)]
     assert len(records) == 12  # all were sent, and all again
@@ -75,7 +59,7 @@ def test_before_a_refusal_is_noted(relay: RelayJob, bootstrap: str, statement: s
 
     with killed_before(statement):
         heal(was)
-        finish(relay)
+        relay_the_rest(relay)
 
     assert deliveries(bootstrap, sick, sound) == {str(sick): [1, 2, 3], str(sound): [1, 2, 3]}
 
@@ -92,6 +76,6 @@ def test_before_a_retry_that_passed_is_noted(relay: RelayJob, bootstrap: str, st
     with killed_before(statement):
         assert OutboxParked.objects.count() == 3
         tell([a_change(event_id, version=4)])
-        finish(relay)
+        relay_the_rest(relay)
 
     assert deliveries(bootstrap, event_id) == {str(event_id): [1, 2, 3, 4]}

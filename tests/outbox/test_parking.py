@@ -25,6 +25,7 @@ from tests.outbox import mock_broker
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.mock_broker import MockBroker
 from tests.outbox.relaying import TOPIC, heal, poison, relay_all, tell, versions
+from workers.job import JobUnavailable
 from workers.kafka import is_outage
 from workers.topics import ensure
 
@@ -290,6 +291,20 @@ def test_an_innocent_message_of_a_refused_batch_is_published(broker: MockBroker,
     assert relay_all(relay_to_mock).counts() == {"published": 5, "failed": 0, "parked": 0}
     for event_id in event_ids:
         assert versions(broker.bootstrap, event_id) == [1]
+
+
+def test_too_few_replicas_are_an_outage_that_parks_nothing(
+    broker: MockBroker, relay_to_mock: RelayJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "patience_seconds", lambda: 1.0)
+    tell([a_change()])
+    broker.refuse(*[KafkaError.NOT_ENOUGH_REPLICAS] * 1_000)
+
+    with pytest.raises(JobUnavailable):
+        relay_all(relay_to_mock)
+
+    assert OutboxReady.objects.count() == 1
+    assert not OutboxBlockedKey.objects.exists()
 
 
 @pytest.mark.parametrize(

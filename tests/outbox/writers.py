@@ -98,8 +98,8 @@ class Writers:
             return
 
 
-def until_empty() -> None:
-    eventually(lambda: not OutboxReady.objects.exists(), "the queue is empty", timeout=30)
+def until_empty(*, timeout: float = 30) -> None:
+    eventually(lambda: not OutboxReady.objects.exists(), "the queue is empty", timeout=timeout)
 
 
 def assert_nothing_lost_or_out_of_order(bootstrap: str, committed: dict[str, int]) -> None:
