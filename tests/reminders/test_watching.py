@@ -234,8 +234,12 @@ def _plans(work) -> list[str]:
     return seen
 
 
+# While few are Pending, the planner may count them by either.
+_OF_PENDING_ROWS_ALONE = ("ix_event_reminders_pending_due_at", "uq_event_reminders_one_pending_an_offset")
+
+
 @pytest.mark.parametrize("is_analysed", [True, False])
-def test_every_statement_finds_the_due_rows_by_the_partial_index(is_analysed):
+def test_every_statement_finds_the_due_rows_by_a_partial_index(is_analysed):
     _history(20_000)
     for n in range(20):
         a_due_reminder(due_at=NOON - n * MINUTE - MINUTE)
@@ -253,6 +257,6 @@ def test_every_statement_finds_the_due_rows_by_the_partial_index(is_analysed):
 
     assert len(plans) > 5
     for plan in plans:
-        assert "ix_event_reminders_pending_due_at" in plan
+        assert any(index in plan for index in _OF_PENDING_ROWS_ALONE), plan
         assert "Seq Scan" not in plan
         assert "Sort" not in plan
