@@ -83,6 +83,16 @@ def _stamp(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> Event
     return event_dict
 
 
+def _route_for_path(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:
+    """What Django says of a request, with its route in the place of its path, in which a secret may stand."""
+    request = event_dict.pop("request", None)
+    path = str(getattr(request, "path", "")).encode("unicode_escape").decode()
+    if len(path) > 1:
+        route = getattr(getattr(request, "resolver_match", None), "route", None)
+        event_dict["event"] = str(event_dict["event"]).replace(path, f"/{route or '…'}")
+    return event_dict
+
+
 _rendering: list[Processor] = [
     structlog.processors.ExceptionRenderer(_format_exception),
     _camel_keys,
@@ -147,6 +157,7 @@ def configure(*, level: str) -> None:
                 structlog.stdlib.add_logger_name,
                 _stamp,
                 structlog.stdlib.ExtraAdder(),
+                _route_for_path,
             ],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering],
         )

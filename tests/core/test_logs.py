@@ -10,6 +10,9 @@ import orjson
 import pytest
 import structlog
 from django.db import DatabaseError, connection
+from django.test import RequestFactory
+from django.urls import resolve
+from django.utils.log import log_message
 from pydantic import ValidationError
 
 from contracts.calendar import ReminderDue
@@ -39,6 +42,26 @@ def test_a_line_is_one_json_object_with_fields_in_camel_case(lines):
         "reminderId": str(RUN),
         "lagSeconds": 1.5,
     }
+
+
+@pytest.mark.parametrize(("path", "shown"), [("/api/v1/feeds/secret.ics", "…"), ("/ж", "…"), ("/", "")])
+def test_a_request_is_told_without_its_path(lines, path, shown):
+    request = RequestFactory().get(path)
+
+    log_message(logging.getLogger("django.request"), "Internal Server Error: %s", path, request=request)
+
+    [line] = lines()
+    assert line["event"] == f"Internal Server Error: /{shown}"
+    assert "request" not in line
+
+
+def test_a_request_is_told_by_its_route(lines):
+    request = RequestFactory().get(path := "/api/v1/feeds/secret.ics")
+    request.resolver_match = resolve(path)
+
+    log_message(logging.getLogger("django.request"), "Internal Server Error: %s", path, request=request)
+
+    assert [line["event"] for line in lines()] == ["Internal Server Error: /api/v1/feeds/<str:token>.ics"]
 
 
 def test_a_line_below_the_level_is_not_written(lines):
