@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, Literal, TypeVar, cast
 from uuid import UUID
@@ -35,11 +36,18 @@ _METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 View = TypeVar("View", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """An answer that is a file instead of JSON, and 304 to whom has it already; see `preconditions.file_answer`."""
+
+    media_type: str
+
+
 def operation(
     summary: str,
     *,
     needs: str,
-    answers: type[Body],
+    answers: type[Body] | File,
     status: HTTPStatus = HTTPStatus.OK,
     body: type[Body] | None = None,
     query: type[Body] | None = None,
@@ -58,7 +66,14 @@ def operation(
         method.declared = {  # type: ignore[attr-defined]
             "summary": summary,
             "body": body,
-            "parameters": _parameters(query, status, changes_a_record, is_idempotent, has_etag),
+            "parameters": _parameters(
+                query,
+                answers,
+                status,
+                changes_a_record=changes_a_record,
+                is_idempotent=is_idempotent,
+                has_etag=has_etag,
+            ),
             "answers": answers,
             "status": status,
             "refuses": (
@@ -73,7 +88,13 @@ def operation(
 
 
 def _parameters(
-    query: type[Body] | None, status: HTTPStatus, changes_a_record: bool, is_idempotent: bool, has_etag: bool
+    query: type[Body] | None,
+    answers: type[Body] | File,
+    status: HTTPStatus,
+    *,
+    changes_a_record: bool,
+    is_idempotent: bool,
+    has_etag: bool,
 ) -> list[Any]:
     parameters: list[Any] = [query] if query else []
     header: Literal["header"] = "header"
@@ -85,8 +106,12 @@ def _parameters(
         text = "Any text of the caller's; a repeated request with it gets the first answer. Good for 24 hours."
         schema = {"type": "string", "pattern": r"^[\x21-\x7e]{1,255}$"}
         parameters.append(OpenApiParameter(HEADER, schema, header, description=text))
+    if isinstance(answers, File):
+        text = "The ETag of the file that one has; 304 when it is still the same."
+        parameters.append(OpenApiParameter("If-None-Match", str, header, description=text))
     if has_etag:
-        parameters.append(OpenApiParameter("ETag", str, header, description="The version.", response=[status.value]))
+        text = "The hash of the file." if isinstance(answers, File) else "The version."
+        parameters.append(OpenApiParameter("ETag", str, header, description=text, response=[status.value]))
     return parameters
 
 
@@ -178,7 +203,7 @@ def _documented(
     summary: str,
     body: type[Body] | None,
     parameters: list[Any],
-    answers: type[Body],
+    answers: type[Body] | File,
     status: HTTPStatus,
     refuses: Sequence[type[Refused]],
 ) -> View:
@@ -199,7 +224,12 @@ def _documented(
         codes[HTTPStatus.UNSUPPORTED_MEDIA_TYPE] = ["unsupported_media_type"]
     for refusal in refuses:
         codes.setdefault(status_of(refusal, statuses), []).append(refusal.code)
-    responses: dict[Any, Any] = {status.value: OpenApiResponse(answers, description=status.phrase)}
+    responses: dict[Any, Any] = {}
+    if isinstance(answers, File):
+        responses[status.value, answers.media_type] = OpenApiResponse(str, description=status.phrase)
+        responses[HTTPStatus.NOT_MODIFIED.value] = OpenApiResponse(description=HTTPStatus.NOT_MODIFIED.phrase)
+    else:
+        responses[status.value] = OpenApiResponse(answers, description=status.phrase)
     responses |= {
         (code.value, CONTENT_TYPE): OpenApiResponse(ProblemBody, description=f"code: {', '.join(sorted(set(words)))}")
         for code, words in sorted(codes.items())

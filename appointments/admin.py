@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from appointments import conflicts, decisions, matrix, reassignment
 from appointments.matrix import Party, Verb, When
-from appointments.models import LIVE, Appointment, AppointmentStatus, ReassignmentConflict
+from appointments.models import LIVE, Appointment, AppointmentStatus, CalendarFeed, ReassignmentConflict
 from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
 from backoffice.interventions import Confirmation, Intervention, Order, WithReason
@@ -221,5 +221,24 @@ class ReassignmentConflictAdmin(RecordAdmin):
         return (
             show.badge("Resolved" if record.resolved_at else "Open"),
             show.link("appointments.appointment", record.appointment_id, "its appointment"),
+            show.moment(record.created_at, as_of=as_of),
+        )
+
+
+@admin.register(CalendarFeed)
+class CalendarFeedAdmin(RecordAdmin):
+    list_display = (
+        columns.short_id("id", "feed"),
+        columns.made("id", "state", lambda feed, _id: show.badge("Revoked" if feed.revoked_at else "Live")),
+        columns.short_id("user_id", "person"),
+        columns.short_id("tenant_id", "tenant"),
+        columns.instant("created_at", "since"),
+    )
+    ids = ("id", "user_id")
+    fieldsets = (("Record", {"fields": ("id", "user_id", "tenant_id", "shows_owned", "created_at", "revoked_at")}),)
+
+    def heading(self, record: CalendarFeed, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        return (
+            show.badge("Revoked" if record.revoked_at else "Live"),
             show.moment(record.created_at, as_of=as_of),
         )

@@ -5,27 +5,31 @@ from http import HTTPStatus
 from typing import ClassVar
 from uuid import UUID
 
+from django.http import HttpResponse
+from django.urls import reverse
 from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.bodies import Body, Empty, query, read
-from api.endpoint import ANY_TOKEN, Endpoint, operation, principal_of, tenant_of
+from api.endpoint import ANY_TOKEN, ANYONE, Endpoint, File, operation, principal_of, tenant_of
 from api.idempotency import once
 from api.paging import page_of
-from api.preconditions import answer, seen_version
-from appointments import bodies, booking, deadlines, decisions, lifecycle, reassignment, register, rescheduling
+from api.preconditions import answer, file_answer, seen_version
+from appointments import bodies, booking, deadlines, decisions, feeds, lifecycle, reassignment, register, rescheduling
 from appointments.matrix import Verb
 from appointments.models import Appointment
 from core import clock
 from core.actors import ActorKind
 from core.errors import InvalidField, NotFound, Refused
 from pin_calendar import agenda
+from pin_calendar.api import sees_as_owner
 from pin_calendar.bodies import ReasonIn, warnings
 
 DECIDE = "calendar.appointments.decide"
 REASSIGN = "calendar.reassign"
 
+CALENDAR = "text/calendar"
 AppointmentPage = page_of(bodies.AppointmentOut)
 DECISION_REFUSALS = (
     NotFound,
@@ -237,6 +241,47 @@ class Reassignments(Endpoint):
             raise exceptions.PermissionDenied("only a tenant admin can reassign")
         moved = reassignment.reassign(tenant_id=tenant_id, actor=actor, as_of=clock.now(), **owners)
         return Response(bodies.ReassignmentOut(moved).data)
+
+
+class Feeds(Endpoint):
+    @operation(
+        "Get the address of one's calendar for calendar programs",
+        needs=ANY_TOKEN,
+        body=Empty,
+        answers=bodies.FeedOut,
+        status=HTTPStatus.CREATED,
+        has_etag=False,
+    )
+    def post(self, request: Request) -> Response:
+        """It shows what `GET /events` shows this token. A new address of the same tenant ends the former one."""
+        read(Empty, request)
+        as_of = clock.now()
+        token = feeds.issue(actor=principal_of(request).actor, shows_owned=sees_as_owner(request), as_of=as_of)
+        url = request.build_absolute_uri(reverse("feed", kwargs={"token": token}))
+        return Response(bodies.FeedOut({"url": url, "created_at": as_of}).data, HTTPStatus.CREATED)
+
+
+class FeedRevocation(Endpoint):
+    @operation(
+        "End the address of one's calendar",
+        needs=ANY_TOKEN,
+        body=Empty,
+        answers=bodies.FeedRevokedOut,
+        refuses=(NotFound,),
+        has_etag=False,
+    )
+    def post(self, request: Request) -> Response:
+        read(Empty, request)
+        as_of = clock.now()
+        feeds.revoke(actor=principal_of(request).actor, as_of=as_of)
+        return Response(bodies.FeedRevokedOut({"revoked_at": as_of}).data)
+
+
+class Feed(Endpoint):
+    @operation("Read a calendar", needs=ANYONE, answers=File(CALENDAR), refuses=(NotFound,))
+    def get(self, request: Request, token: str) -> HttpResponse:
+        """An iCalendar file (RFC 5545) of the person's events, from 30 days ago to a year ahead, 500 at most."""
+        return file_answer(request, feeds.read(token, as_of=clock.now()), media_type=CALENDAR)
 
 
 def appointment_answer(appointment: Appointment) -> Response:

@@ -62,3 +62,14 @@ class ReassignmentOut(Body):
 
     appointment_ids = serializers.ListField(child=Id())
     event_ids = serializers.ListField(child=Id())
+
+
+class FeedOut(Body):
+    """The secret address of a calendar."""
+
+    url = Text(help_text="For calendar programs. Told only now, and as secret as what stands in the calendar.")
+    created_at = Instant()
+
+
+class FeedRevokedOut(Body):
+    revoked_at = Instant()

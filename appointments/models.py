@@ -127,3 +127,27 @@ class ReassignmentConflict(models.Model):
 
     def __str__(self) -> str:
         return f"conflict of appointment {self.appointment_id}"
+
+
+class CalendarFeed(models.Model):
+    """A person's secret calendar address in a tenant, in none as a client alone; a new one replaces the former."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user_id = models.UUIDField()
+    tenant_id = models.UUIDField(null=True, blank=True)
+    token_hash = models.CharField(max_length=64)
+    shows_owned = models.BooleanField()
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "calendar_feeds"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user_id", "tenant_id"], nulls_distinct=False, name="uq_calendar_feeds_one_a_person_and_tenant"
+            ),
+            models.UniqueConstraint(fields=["token_hash"], name="uq_calendar_feeds_token_hash"),
+        ]
+
+    def __str__(self) -> str:
+        return f"calendar feed of user {self.user_id}"

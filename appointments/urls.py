@@ -15,4 +15,7 @@ urlpatterns = [
     path("appointments/<uuid:appointment_id>/no-show", api.NoShow.as_view()),
     path("appointments/<uuid:appointment_id>/reschedule", api.Rescheduling.as_view()),
     path("reassignments", api.Reassignments.as_view()),
+    path("feeds", api.Feeds.as_view()),
+    path("feeds/revoke", api.FeedRevocation.as_view()),
+    path("feeds/<str:token>.ics", api.Feed.as_view(), name="feed"),
 ]

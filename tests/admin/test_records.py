@@ -8,12 +8,14 @@ from django.db import connection, models
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from appointments import feeds
 from appointments.matrix import Verb
 from appointments.models import Appointment
 from audit.models import AuditLine
 from backoffice import operators
 from backoffice.paging import BoundedPaginator
 from backoffice.records import RecordAdmin
+from core.actors import Actor
 from core.ids import new_id
 from notifications.models import Delivery, Recipient
 from outbox.models import OutboxMessage, OutboxParked, OutboxReady
@@ -49,6 +51,7 @@ def one_of_each() -> None:
     an_assignee_change()
     a_lead_feed_entry()
     a_deadline()
+    feeds.issue(actor=Actor.user(new_id()), shows_owned=False, as_of=NOON)
     ProcessedMessage.objects.create(consumer="notifications", message_id=new_id(), processed_at=NOON)
 
 

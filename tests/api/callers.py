@@ -100,7 +100,8 @@ class Caller:
         response = http.generic(
             method, f"/api/v1/{path}", data, content_type=content_type, headers=sent, query_params=query or {}
         )
-        content = json.loads(response.content) if response.content else None
+        is_json = response.headers.get("Content-Type", "").partition(";")[0].endswith("json")
+        content = json.loads(response.content) if is_json else response.content.decode()
         return Answer(response.status_code, content, dict(response.headers))
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from appointments import feeds
+from core.actors import Actor
 from tests.api.callers import PERMISSIONS, Caller, an_admin, client, owner
 from tests.factories import (
     DAY,
@@ -15,6 +17,7 @@ from tests.factories import (
     EventFactory,
     SlotFactory,
     an_open_appointment,
+    owner_of,
 )
 
 SLOTS, DECIDE, EVENTS, REASSIGN = PERMISSIONS
@@ -137,6 +140,18 @@ def _book() -> Sample:
     return Sample(f"slots/{slot.id}/book", Caller(tenant_id=None, permissions=()), record_id=str(slot.id))
 
 
+def _feed() -> Sample:
+    event = EventFactory.create()
+    token = feeds.issue(actor=owner_of(event), shows_owned=True, as_of=NOON)
+    return Sample(f"feeds/{token}.ics", Caller(token=""), record_id=str(event.id))
+
+
+def _feed_to_revoke() -> Sample:
+    caller = Caller(tenant_id=None, permissions=())
+    feeds.issue(actor=Actor.user(caller.user_id), shows_owned=False, as_of=NOON)
+    return Sample("feeds/revoke", caller)
+
+
 def _reassign() -> Sample:
     appointment = AppointmentFactory.create(pending_expires_at=NOON + HOUR)
     body = {"fromOwnerId": str(appointment.owner_user_id), "toOwnerId": str(Caller().user_id)}
@@ -179,4 +194,7 @@ ROUTES: dict[str, Route] = {
     f"PATCH {_event}": Route(_of_event(body={"title": "Другой"}), permission=EVENTS, of_a_record=True, queries=7),
     f"POST {_event}/complete": Route(_of_event("/complete"), permission=EVENTS, of_a_record=True, queries=8),
     f"POST {_event}/cancel": Route(_of_event("/cancel"), permission=EVENTS, of_a_record=True, queries=8),
+    "POST feeds": Route(lambda: Sample("feeds", Caller(tenant_id=None, permissions=())), 201, queries=1),
+    "POST feeds/revoke": Route(_feed_to_revoke, queries=1),
+    "GET feeds/<str:token>.ics": Route(_feed, is_public=True, queries=4),
 }

@@ -36,6 +36,12 @@ BREAKS = {
             correlation_id, created_at)
         SELECT v.id, a.tenant_id, a.id, a.owner_user_id, a.client_user_id, a.id, now() FROM appointments AS a,
             (VALUES (uuidv7()), (uuidv7())) AS v(id)""",
+    "uq_calendar_feeds_one_a_person_and_tenant": """
+        INSERT INTO calendar_feeds SELECT (jsonb_populate_record(calendar_feeds, jsonb_build_object(
+            'id', %(id)s, 'token_hash', 'another'))).* FROM calendar_feeds""",
+    "uq_calendar_feeds_token_hash": """
+        INSERT INTO calendar_feeds SELECT (jsonb_populate_record(calendar_feeds, jsonb_build_object(
+            'id', %(id)s, 'user_id', %(id)s))).* FROM calendar_feeds""",
     "ck_appointments_version": "UPDATE appointments SET version = 0",
     # availability_slots
     "ck_availability_slots_end_after_start": "UPDATE availability_slots SET end_at = start_at",
@@ -132,7 +138,9 @@ def world() -> None:
         VALUES (%(id)s, %(id)s, 'Slot', %(id)s, 'book', 'Available', 'Booked', 'User', %(id)s, %(now)s);
         INSERT INTO job_runs (id, job, instance, as_of, started_at, duration_ms, outcome, counts, error)
         VALUES (%(id)s, 'fake', 'here:1', %(now)s, %(now)s, 1, 'Succeeded', '{}', '');
-        INSERT INTO processed_messages (consumer, message_id, processed_at) VALUES ('fake', %(id)s, %(now)s)
+        INSERT INTO processed_messages (consumer, message_id, processed_at) VALUES ('fake', %(id)s, %(now)s);
+        INSERT INTO calendar_feeds (id, user_id, tenant_id, token_hash, shows_owned, created_at)
+        VALUES (%(id)s, %(id)s, NULL, 'one', false, %(now)s)
         """,
         {"id": TENANT, "now": NOON},
     )
