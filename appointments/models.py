@@ -5,6 +5,7 @@ import datetime
 from django.db import models
 from django.db.models import F, Q
 
+from core.constraints import readable_instants
 from core.ids import new_id
 from core.indexes import Index
 from pin_calendar.models import MAX_TEXT, AvailabilitySlot, CalendarEvent
@@ -90,6 +91,7 @@ class Appointment(models.Model):
                 | (~Q(status=AppointmentStatus.CANCELLED) & Q(cancelled_by__isnull=True)),
                 name="ck_appointments_cancelled_by_exactly_when_cancelled",
             ),
+            readable_instants("pending_expires_at", "created_at", name="ck_appointments_readable_instants"),
             models.CheckConstraint(condition=Q(version__gte=1), name="ck_appointments_version"),
         ]
 

@@ -5,6 +5,10 @@ Entry points (a request, a worker's cycle, a consumed message) call `now()` once
 
 import datetime
 
+# Other years are a slip, and at the ends of the calendar arithmetic fails.
+YEARS = range(1970, 9001)
+OTHER_YEARS = f"must lie in the years {YEARS.start} to {YEARS.stop - 1}"
+
 
 def now() -> datetime.datetime:
     """The present instant, aware, in UTC."""

@@ -20,11 +20,10 @@ from core.errors import InvalidField, NotFound, Refused, VersionConflict
 from outbox.publish import publish
 from pin_calendar import events
 from pin_calendar.events import Event, EventChange
-from pin_calendar.models import EventOrigin, EventStatus, refuse_bad_text
+from pin_calendar.models import EventOrigin, EventStatus, in_utc, refuse_bad_text
 from reminders.models import MAX_OFFSET_MINUTES
 
 MAX_OFFSETS = 8
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _EDITABLE: dict[EventOrigin, frozenset[str]] = {
     EventOrigin.MANUAL: frozenset({"title", "start_at", "end_at", "time_zone", "reminder_offsets_minutes"}),
     EventOrigin.APPOINTMENT: frozenset({"title", "reminder_offsets_minutes"}),
@@ -61,19 +60,12 @@ class Draft:
             zone = zones.canonical(self.time_zone)
         except ValueError as error:
             raise InvalidField("time_zone", str(error)) from None
-        start_at, end_at = _in_utc("start_at", self.start_at), _in_utc("end_at", self.end_at)
+        start_at, end_at = in_utc("start_at", self.start_at), in_utc("end_at", self.end_at)
         if end_at < start_at:
             raise InvalidField("end_at", "must not be before start_at")
         offsets = list(self.reminder_offsets_minutes)
         refuse_bad_offsets(offsets)
         return replace(self, start_at=start_at, end_at=end_at, time_zone=zone, reminder_offsets_minutes=offsets)
-
-
-def _in_utc(field: str, instant: datetime.datetime) -> datetime.datetime:
-    """Raises InvalidField for years that are a slip, and at the ends of the calendar more than that."""
-    if not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
-        raise InvalidField(field, f"must lie in the years {_FIRST_YEAR} to {_LAST_YEAR}")
-    return instant.astimezone(datetime.UTC)
 
 
 def refuse_bad_offsets(offsets_minutes: Sequence[int]) -> None:

@@ -1,10 +1,14 @@
 """Availability slots and calendar events. Operators query these tables by hand, so every name is explicit."""
 
+import datetime
+
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, RangeBoundary, RangeOperators
 from django.db import models
 from django.db.models import F, Func, Q
 
+from core import clock
+from core.constraints import readable_instants
 from core.errors import InvalidField
 from core.ids import new_id
 from core.indexes import Index
@@ -20,6 +24,13 @@ def refuse_bad_text(field: str, text: str) -> None:
         raise InvalidField(field, "must not contain a NUL character")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidField(field, "must not contain half of a surrogate pair")
+
+
+def in_utc(field: str, instant: datetime.datetime) -> datetime.datetime:
+    """The instant as it is stored. Raises InvalidField for years that are a slip."""
+    if instant.year not in clock.YEARS:
+        raise InvalidField(field, clock.OTHER_YEARS)
+    return instant.astimezone(datetime.UTC)
 
 
 class SlotStatus(models.TextChoices):
@@ -96,6 +107,7 @@ class AvailabilitySlot(models.Model):
             models.CheckConstraint(
                 condition=Q(min_lead_time_minutes__gte=0), name="ck_availability_slots_min_lead_time_minutes"
             ),
+            readable_instants("start_at", "end_at", name="ck_availability_slots_readable_instants"),
             models.CheckConstraint(condition=Q(version__gte=1), name="ck_availability_slots_version"),
         ]
 
@@ -153,6 +165,7 @@ class CalendarEvent(models.Model):
                 condition=OffsetsAreValid("reminder_offsets_minutes"),
                 name="ck_calendar_events_reminder_offsets_minutes",
             ),
+            readable_instants("start_at", "end_at", name="ck_calendar_events_readable_instants"),
             models.CheckConstraint(condition=Q(version__gte=1), name="ck_calendar_events_version"),
         ]
 

@@ -19,7 +19,7 @@ from core.database import constraint_name
 from core.errors import InvalidField, NotFound, Refused, VersionConflict
 from core.ids import new_id
 from pin_calendar import slots
-from pin_calendar.models import SlotStatus
+from pin_calendar.models import SlotStatus, in_utc
 from pin_calendar.slots import Slot, SlotChange
 
 MAX_LEAD_TIME_MINUTES = 525_600  # a year
@@ -48,18 +48,19 @@ class Draft:
     auto_confirm: bool = False
 
     def checked(self, *, as_of: datetime.datetime) -> "Draft":
-        """The draft with its zone's canonical name. Raises InvalidField."""
+        """The draft with its times in UTC and its zone's canonical name. Raises InvalidField."""
         try:
             zone = zones.canonical(self.time_zone)
         except ValueError as error:
             raise InvalidField("time_zone", str(error)) from None
-        if self.end_at <= self.start_at:
+        start_at, end_at = in_utc("start_at", self.start_at), in_utc("end_at", self.end_at)
+        if end_at <= start_at:
             raise InvalidField("end_at", "must be after start_at")
-        if self.start_at <= as_of:
+        if start_at <= as_of:
             raise InvalidField("start_at", "must be ahead")
         if not 0 <= self.min_lead_time_minutes <= MAX_LEAD_TIME_MINUTES:
             raise InvalidField("min_lead_time_minutes", f"must be from 0 to {MAX_LEAD_TIME_MINUTES}")
-        return replace(self, time_zone=zone)
+        return replace(self, start_at=start_at, end_at=end_at, time_zone=zone)
 
 
 @transaction.atomic(durable=True)

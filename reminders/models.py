@@ -3,6 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
+from core.constraints import readable_instants
 from core.ids import new_id
 from core.indexes import Index
 
@@ -68,6 +69,7 @@ class EventReminder(models.Model):
                 condition=Q(offset_minutes__gte=0, offset_minutes__lte=MAX_OFFSET_MINUTES),
                 name="ck_event_reminders_offset_minutes",
             ),
+            readable_instants("due_at", name="ck_event_reminders_readable_instants"),
         ]
 
     def __str__(self) -> str:

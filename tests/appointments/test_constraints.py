@@ -42,6 +42,10 @@ BREAKS = {
     "uq_calendar_feeds_token_hash": """
         INSERT INTO calendar_feeds SELECT (jsonb_populate_record(calendar_feeds, jsonb_build_object(
             'id', %(id)s, 'user_id', %(id)s))).* FROM calendar_feeds""",
+    "ck_appointments_readable_instants": "UPDATE appointments SET pending_expires_at = '-infinity'",
+    "ck_availability_slots_readable_instants": "UPDATE availability_slots SET end_at = 'infinity'",
+    "ck_calendar_events_readable_instants": "UPDATE calendar_events SET end_at = '10000-01-01 00:00+00'",
+    "ck_event_reminders_readable_instants": "UPDATE event_reminders SET due_at = '-infinity'",
     "ck_appointments_version": "UPDATE appointments SET version = 0",
     # availability_slots
     "ck_availability_slots_end_after_start": "UPDATE availability_slots SET end_at = start_at",

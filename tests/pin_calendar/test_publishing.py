@@ -1,12 +1,22 @@
 """What an owner does with slots, beside what the API's tests show."""
 
+import datetime
+import zoneinfo
+
 import pytest
 
+from core.actors import Actor
+from core.errors import InvalidField
+from core.ids import new_id
 from pin_calendar import publishing
+from pin_calendar.publishing import Draft
 from tests.appointments import state
-from tests.factories import NOON, SlotFactory, owner_of
+from tests.factories import DAY, HOUR, NOON, TENANT, SlotFactory, owner_of
 
 pytestmark = pytest.mark.django_db
+
+OWNER = new_id()
+ACTOR = Actor.user(OWNER, tenant_id=TENANT)
 
 
 def test_an_edit_that_changes_nothing_leaves_the_slot_its_version_and_no_line():
@@ -19,3 +29,23 @@ def test_an_edit_that_changes_nothing_leaves_the_slot_its_version_and_no_line():
 
     assert edited.version == slot.version
     assert state.everything() == before
+
+
+@pytest.mark.parametrize("field", ["start_at", "end_at"])
+def test_times_that_are_a_slip_are_refused_with_the_field_named(field: str):
+    beyond = datetime.datetime(9999, 12, 31, 23, tzinfo=datetime.timezone(-2 * HOUR))
+    draft = Draft(**{"start_at": NOON + DAY, "end_at": NOON + DAY + HOUR, "time_zone": "Europe/Riga", field: beyond})
+
+    with pytest.raises(InvalidField) as caught:
+        publishing.publish([draft], owner_user_id=OWNER, tenant_id=TENANT, actor=ACTOR, as_of=NOON)
+
+    assert caught.value.field == field
+
+
+def test_a_slot_is_the_same_instants_whatever_zone_its_owner_wrote_them_in():
+    riga = zoneinfo.ZoneInfo("Europe/Riga")
+    draft = Draft(start_at=(NOON + DAY).astimezone(riga), end_at=NOON + DAY + HOUR, time_zone="Europe/Riga")
+
+    [slot] = publishing.publish([draft], owner_user_id=OWNER, tenant_id=TENANT, actor=ACTOR, as_of=NOON)
+
+    assert (slot.start_at, slot.start_at.utcoffset()) == (NOON + DAY, 0 * HOUR)
