@@ -22,6 +22,8 @@ UNION ALL SELECT 'reminders', concat_ws(' ', status, skip_reason), count(*) FROM
           GROUP BY status, skip_reason
 UNION ALL SELECT 'messages', 'written', count(*) FROM outbox_messages
 UNION ALL SELECT 'messages', 'to be sent', count(*) FROM outbox_ready
+UNION ALL SELECT 'mails', status, count(*) FROM deliveries GROUP BY status
+UNION ALL SELECT 'lead feed', 'lines', count(*) FROM lead_feed_entries
 ORDER BY 1, 2
 """
 _ROUTINE_EVENTS = frozenset({"cycle started", "cycle completed", "batch selected"})

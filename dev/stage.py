@@ -19,6 +19,8 @@ from api import tokens
 from core import clock, sql
 from core.ids import new_id
 from dev.console import Reader, Received, without_repeats
+from dev.inbox import Inbox
+from dev.mailbox import Mailbox
 from dev.processes import HOST, free_port
 from dev.run import MANAGE
 from dev.screen import Screen, is_news
@@ -31,6 +33,8 @@ _WORKERS = {
     "timeout": ("run_appointment_timeout", "--interval", "2"),
     "dispatcher": ("run_reminder_dispatch", "--interval", "2"),
     "relay": ("run_outbox_relay",),
+    "notifications": ("run_notifications", "--interval", "1"),
+    "crm-sync": ("run_crm_sync", "--interval", "1"),
 }
 _USER = "demo"
 _STORY_SECONDS = 60.0
@@ -45,8 +49,13 @@ def run(*, once: bool, log_level: str, is_database_ours: bool) -> int:
     """On a migrated database and with topics: the story until Ctrl-C, or once. 1 when it was not as told, or when a
     process ended by itself."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _LOG_WIDTH)
-    with Screen(console) as screen, Supervisor(console=console, is_shown=is_news) as supervisor:
-        stage = Stage(screen, supervisor, log_level=log_level)
+    with (
+        Mailbox() as mailbox,
+        Inbox(mailbox) as inbox,
+        Screen(console) as screen,
+        Supervisor(console=console, is_shown=is_news) as supervisor,
+    ):
+        stage = Stage(screen, supervisor, mailbox, inbox_url=inbox.url, log_level=log_level)
         people = stage.start(with_user=is_database_ours)
         while True:
             facts = stage.tell(Story(people, screen.say))
@@ -62,11 +71,22 @@ def run(*, once: bool, log_level: str, is_database_ours: bool) -> int:
 class Stage:
     """The processes of the demo and the looks at them from outside."""
 
-    def __init__(self, screen: Screen, supervisor: Supervisor, *, log_level: str) -> None:
+    def __init__(
+        self, screen: Screen, supervisor: Supervisor, mailbox: Mailbox, *, inbox_url: str, log_level: str
+    ) -> None:
         self._screen = screen
         self._supervisor = supervisor
-        self._environ = {"LOG_LEVEL": log_level}
-        self._web = self._api = ""
+        self._mailbox = mailbox
+        self._inbox_url = inbox_url
+        self._address = f"{HOST}:{free_port()}"
+        self._web, self._api = f"http://{self._address}/admin/", f"http://{self._address}/api/v1"
+        self._environ = {
+            "LOG_LEVEL": log_level,
+            "EMAIL_HOST": HOST,
+            "EMAIL_PORT": str(mailbox.port),
+            "EMAIL_TLS": "none",
+            "SHOWCASE_URL": f"{self._api}/slots",
+        }
 
     def start(self, *, with_user: bool) -> DemoData:
         """The data and every process, the web with a log-in of its own when `with_user`; returns the data."""
@@ -84,6 +104,7 @@ class Stage:
         log_in = f", log in as {_USER} with {_make_user()}" if with_user else ""
         self._screen.pin(f"Web: {self._web}{log_in}")
         self._screen.pin(f"API: {self._api}/docs, and a tour of it with curl in docs/api-tour.md")
+        self._screen.pin(f"Mails: {self._inbox_url}, where all mails of the demo end")
         if with_user:
             # Bare lines, to be pasted into a shell.
             for name, value in {"API": self._api, **_tokens(data)}.items():
@@ -95,7 +116,7 @@ class Stage:
         story.begin()
         self.wait(lambda: story.is_over() or bool(self._supervisor.failed()), seconds=_STORY_SECONDS)
         facts = [
-            *story.facts(_read_kafka()),
+            *story.facts(_read_kafka(), self._mailbox.mails),
             Fact("log-in page of the admin", "200", str(self._web_status() or "no answer")),
             Fact("check_invariants", "no violation", _violations()),
             Fact("processes that ended by themselves", "none", self.ended()),
@@ -119,10 +140,8 @@ class Stage:
         self._screen.say(f"Started {name}, process {pid}")
 
     def _start_web(self) -> None:
-        port = free_port()
-        self._web, self._api = f"http://{HOST}:{port}/admin/", f"http://{HOST}:{port}/api/v1"
         gunicorn = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py", "--log-level", "warning"]
-        self._start("web", [*gunicorn, "--bind", f"{HOST}:{port}", "config.wsgi"], WEB_CONCURRENCY="1")
+        self._start("web", [*gunicorn, "--bind", self._address, "config.wsgi"], WEB_CONCURRENCY="1")
 
     def _web_status(self) -> int | None:
         try:

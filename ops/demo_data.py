@@ -17,6 +17,7 @@ from appointments.models import Appointment
 from core.actors import Actor
 from core.correlation import correlated
 from core.errors import Refused
+from notifications.models import Locale, Recipient
 from pin_calendar import publishing
 from pin_calendar.models import AvailabilitySlot
 from pin_calendar.publishing import Draft
@@ -29,6 +30,13 @@ AGENCY = UUID("0d3a0000-0000-7000-8000-0000000000a1")
 AGENTS = (UUID("0d3a0000-0000-7000-8000-0000000000b1"), UUID("0d3a0000-0000-7000-8000-0000000000b2"))
 CONSULTANTS = (UUID("0d3a0000-0000-7000-8000-0000000000c1"), UUID("0d3a0000-0000-7000-8000-0000000000c2"))
 INVESTORS = tuple(UUID(f"0d3a0000-0000-7000-8000-0000000000d{n}") for n in range(1, 6))
+# Nobody's: mail to example.com reaches no one.
+ADDRESSES = {
+    **{user_id: f"agent{n}@example.com" for n, user_id in enumerate(AGENTS, 1)},
+    **{user_id: f"consultant{n}@example.com" for n, user_id in enumerate(CONSULTANTS, 1)},
+    **{user_id: f"investor{n}@example.com" for n, user_id in enumerate(INVESTORS, 1)},
+}
+ENGLISH_SPEAKERS = (CONSULTANTS[1], INVESTORS[1], INVESTORS[3])
 
 FIRST_DAY, LAST_DAY = -2, 13
 LOCAL_HOURS = (10, 12, 16)
@@ -114,6 +122,7 @@ def seed(as_of: datetime.datetime) -> DemoData:
     """The data set, with what was missing of it added. Raises NotInProduction."""
     if settings.ENV.pin_environment == "production":
         raise NotInProduction("demo data is not for production (PIN_ENVIRONMENT)")
+    _introduce_people()
     with correlated():
         added = [_publish(owner, as_of=as_of) for owner in owners()]
         added += [_tell(story, as_of=as_of) for story in STORIES]
@@ -127,6 +136,15 @@ def seed(as_of: datetime.datetime) -> DemoData:
         appointment_ids=_ids(Appointment.objects.filter(client_user_id__in=INVESTORS).order_by("id")),
         is_new=any(added),
     )
+
+
+def _introduce_people() -> None:
+    """To notifications; who is there already is left as they are."""
+    recipients = [
+        Recipient(user_id=user_id, email=email, locale=Locale.EN if user_id in ENGLISH_SPEAKERS else Locale.RU)
+        for user_id, email in ADDRESSES.items()
+    ]
+    Recipient.objects.bulk_create(recipients, ignore_conflicts=True)
 
 
 def _ids(records: Iterable[AvailabilitySlot | Appointment]) -> tuple[UUID, ...]:

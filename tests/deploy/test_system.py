@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
@@ -133,14 +134,19 @@ def _run(bootstrap: str, directory: Path) -> Seen:
 
 
 def _tell_a_story() -> None:
-    people = demo_data.seed(clock.now())
-    story = Story(people, lambda _line: None)
+    _introduce(*demo_data.ADDRESSES)
+    story = Story(demo_data.seed(clock.now()), lambda _line: None)
+    _introduce(story.agent.user_id)
     story.begin()
-    for number, user_id in enumerate({*people.investors, *people.agents, *people.consultants, story.agent.user_id}):
-        Recipient.objects.create(user_id=user_id, email=f"{NAME}.{number}@{DOMAIN}".lower(), locale="en")
     decisions.change(story.moved.id, Verb.CANCEL, actor=story.agent.actor, as_of=clock.now(), reason=FREE_TEXT)
     eventually(story.is_over, "the workers have done their part", timeout=90, poll=0.2)
     eventually(lambda: _deliveries(Status.SENT) and not _deliveries(Status.PENDING), "all are told", timeout=60)
+
+
+def _introduce(*user_ids: UUID) -> None:
+    """People whom the demo would else introduce under addresses of its own."""
+    for user_id in user_ids:
+        Recipient.objects.create(user_id=user_id, email=f"{NAME}.{user_id.hex}@{DOMAIN}".lower(), locale="en")
 
 
 def _deliveries(status: Status) -> int:

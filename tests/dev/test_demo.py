@@ -47,16 +47,21 @@ def test_once_tells_the_story_verifies_it_and_leaves_nothing() -> None:
         shown, _ = process.communicate()
 
     assert process.returncode == 0, shown
-    started = [int(pid) for pid in re.findall(r"Started \w+, process (\d+)", shown)]
-    assert len(started) == 5
+    started = [int(pid) for pid in re.findall(r"Started [\w-]+, process (\d+)", shown)]
+    assert len(started) == 7
     assert all(is_gone(pid) for pid in started)
     assert left_behind(process) == []
     assert re.search(r"API: http://127\.0\.0\.1:\d+/api/v1/docs", shown)
+    assert re.search(r"Mails: http://127\.0\.0\.1:\d+/", shown)
     assert len(re.findall(r"^export (?:AGENT|INVESTOR)=[\w-]+\.[\w-]+\.[\w-]+$", shown, re.MULTILINE)) == 2
     table = shown.partition("What happened")[2]
     assert "appointment-cancelled Expired Released" in table
     assert "appointment-cancelled Expired Expired" in table
-    assert (table.count("│ yes │"), table.count("│ NO ")) == (18, 0)
+    assert "Запись не состоялась: " in table
+    assert "Your request has lapsed: " in table
+    assert "запись истекла без решения агента" in table
+    assert "Moved, CrmDeadline Scheduled" in table
+    assert (table.count("│ yes │"), table.count("│ NO ")) == (32, 0)
 
 
 @pytest.mark.timeout(120)
@@ -68,7 +73,7 @@ def test_ctrl_c_stops_everything() -> None:
             assert line, "".join(seen)
             seen.append(line)
         children = psutil.Process(process.pid).children(recursive=True)
-        assert len(children) > 7  # five of its own, the web's worker, PostgreSQL's sessions, the broker
+        assert len(children) > 9  # seven of its own, the web's worker, PostgreSQL's sessions, the broker
 
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=20)
