@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,8 @@ class WorkerCommand(BaseCommand):
     """Base of the polling workers' commands: a subclass gives `help`, its job and the pace that its settings name."""
 
     requires_system_checks = ()  # routes and templates are none of a worker's business
+    batch_is: ClassVar[str] = "items a cycle at most"
+    """What --batch-size means to this worker."""
     supports_preview: ClassVar[bool] = False
     """True where the job has a `preview`: adds --dry-run and --as-of."""
 
@@ -72,7 +75,7 @@ class WorkerCommand(BaseCommand):
             type=flags.batch_size,
             default=pace.batch_size,
             metavar="N",
-            help="items a cycle at most (default: %(default)s)",
+            help=f"{self.batch_is} (default: %(default)s)",
         )
         add(
             "--max-duration",
@@ -125,6 +128,9 @@ class WorkerCommand(BaseCommand):
             if is_preview:
                 self._preview(job, as_of=as_of or clock.now(), limit=pace.batch_size, stop=stop)
                 return
+            # What was imported lives as long as the process: no collection needs to look at it again.
+            gc.collect()
+            gc.freeze()
             registry = CollectorRegistry()
             reporter = Reporter(job, registry=registry)
             with self._serving(job, port=options["metrics_port"], registry=registry, heartbeat=heartbeat):

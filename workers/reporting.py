@@ -44,8 +44,8 @@ class Turn:
 
 
 def sentence(error: BaseException) -> str:
-    """The error's class and first line: what follows in database errors may hold values of a row."""
-    first_line = str(error).strip().partition("\n")[0][:500]
+    """The error's class and the first line of its text, without what that quotes of a row."""
+    first_line = logs.text_of(error).strip().partition("\n")[0][:500]
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 

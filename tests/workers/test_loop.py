@@ -7,16 +7,16 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, OperationalError, transaction
 from prometheus_client import CollectorRegistry
 
-from core import clock, correlation
+from core import clock, correlation, sql
 from tests.workers.fakes import Doing, FakeJob, FakeResult, FakeTime, execute
 from workers import loop, models
 from workers.job import CycleResult, JobUnavailable, KeepGoing
 from workers.loop import Pace
 from workers.models import JobRun, Outcome
-from workers.reporting import Reporter
+from workers.reporting import Reporter, sentence
 from workers.stopping import Stop
 
 pytestmark = pytest.mark.django_db
@@ -332,3 +332,11 @@ def test_the_database_refuses_an_outcome_that_is_none(outcome: str) -> None:
     with pytest.raises(IntegrityError, match="ck_job_runs_outcome"), transaction.atomic():
         JobRun.objects.filter(id=done.run_id).update(outcome=outcome)
     execute("SELECT 1")
+
+
+def test_the_sentence_that_is_recorded_of_an_error_quotes_no_value_of_a_row() -> None:
+    with pytest.raises(DataError) as caught, transaction.atomic():
+        sql.fetch("SELECT 'Anna'::uuid")
+
+    assert sentence(caught.value).startswith("DataError: invalid input syntax for type uuid")
+    assert "Anna" not in sentence(caught.value)

@@ -14,6 +14,7 @@ _MAX_DURATION_SECONDS = 30
 
 
 class Command(WorkerCommand):
+    batch_is = "messages a burst at most"
     help = (
         "Publish the outbox to Kafka, in order per key and at least once. Any number of relays share the work; when "
         "one dies, the others take over at once. --batch-size is the messages of a burst, --once publishes until "

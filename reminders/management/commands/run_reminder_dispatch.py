@@ -16,6 +16,7 @@ class Command(WorkerCommand):
         "Tell the reminders that have become due, each exactly once, while its event makes sense; run after run until "
         "nothing is due, --batch-size of them a transaction. Any number of instances may run."
     )
+    batch_is = "reminders a transaction at most"
     supports_preview = True
 
     def make_job(self, options: Mapping[str, Any]) -> DispatchJob:
