@@ -90,7 +90,19 @@ class RecordAdmin(Base):
             (getattr(column, "__name__", column), label_for_field(column, self.model, self)) for column in columns
         ]
         context = {"labels": labels, "title": str(self.opts.verbose_name_plural).capitalize()}
-        return super().changelist_view(request, context | (extra_context or {}))
+        page = super().changelist_view(request, context | (extra_context or {}))
+        if isinstance(page, TemplateResponse) and (changes := (page.context_data or {}).get("cl")):
+            self.complete(list(changes.result_list))
+        return page
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        record = super().get_object(request, object_id, from_field)
+        if record is not None:
+            self.complete([record])
+        return record
+
+    def complete(self, records: Sequence[Any]) -> None:
+        """Set on the records what must be read for those that are shown, but not for all that a question finds."""
 
     def change_view(
         self,

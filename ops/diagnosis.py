@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from appointments.timeout import TimeoutJob
 from backoffice.show import distance
+from crm.job import CrmSyncJob
 from notifications.job import NotificationsJob
-from ops.workforce import WORKERS, Record, Unheard, Worker
+from ops.workforce import WORKERS, Record, Unheard
 from outbox.operations import ShardStatus
 from outbox.relay import RelayJob
 from reminders.dispatch import DispatchJob
 
-SILENT_SECONDS = LATE_SECONDS = 300.0
+SILENT_SECONDS = LATE_SECONDS = UNHEARD_SECONDS = 300.0
+MAIL_SECONDS = 1_800.0
 SLOW_OUTBOX_SECONDS = 60.0
 BACKLOG = 100
 
@@ -54,6 +56,7 @@ def diagnose(facts: Facts) -> list[Finding]:
             Finding(
                 "",
                 f"{_count(conflicts, 'appointment')} left behind by a reassignment: somebody must decide.",
+                runbook="consumers#appointments-that-a-reassignment-left",
                 where=("appointments.reassignmentconflict", "question=open"),
                 is_grave=False,
             )
@@ -108,10 +111,11 @@ def _lateness(facts: Facts) -> Iterator[Finding]:
             where=("reminders.eventreminder", "question=due"),
         )
     mail = facts.value("deliveries_oldest_age_seconds")
-    if mail > LATE_SECONDS:
+    if mail > MAIL_SECONDS:
         yield Finding(
             NotificationsJob.name,
             f"A delivery has been due for {distance(mail)}: is run_notifications alive, does the mail server answer?",
+            runbook="consumers#the-mail-server-is-away-or-slow",
             where=("notifications.delivery", "question=due"),
         )
 
@@ -156,16 +160,18 @@ def _outbox(facts: Facts) -> Iterator[Finding]:
 def _consumers(facts: Facts) -> Iterator[Finding]:
     for worker in WORKERS:
         behind = facts.unheard.get(worker.name)
-        if behind and behind.oldest_age_seconds > LATE_SECONDS:
+        if behind and behind.oldest_age_seconds > UNHEARD_SECONDS:
             yield Finding(
                 worker.name,
                 f"{worker.command} has not handled {_count(behind.count, 'published message')}, the oldest told "
                 f"{distance(behind.oldest_age_seconds)} ago.",
+                runbook="consumers#a-consumer-does-not-run-or-makes-no-progress",
             )
     if parked := int(facts.value("deliveries_parked")):
         yield Finding(
             NotificationsJob.name,
             f"{_count(parked, 'delivery').replace('deliverys', 'deliveries')} given up: people were not told.",
+            runbook="consumers#deliveries-that-were-given-up",
             where=("notifications.delivery", "question=parked"),
             is_grave=False,
         )
@@ -175,6 +181,8 @@ _POISON = {
     TimeoutJob.name: "a-poison-item-failedcount-above-0",
     DispatchJob.name: "what-to-do",
     RelayJob.name: "parked-messages",
+    NotificationsJob.name: "messages-that-were-put-aside",
+    CrmSyncJob.name: "messages-that-were-put-aside",
 }
 
 
@@ -184,15 +192,10 @@ def _failures(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 worker.name,
                 f"{worker.command} failed {_count(failed, 'time')} in the last {_span(facts.hours)}.",
-                runbook=_anchor(worker),
+                runbook=f"{worker.runbook}#{_POISON[worker.name]}",
                 where=("workers.jobrun", f"job={worker.name}&question=failed-any"),
                 is_grave=False,
             )
-
-
-def _anchor(worker: Worker) -> str:
-    section = _POISON.get(worker.name)
-    return f"{worker.runbook}#{section}" if section else ""
 
 
 def _span(hours: int) -> str:

@@ -117,7 +117,7 @@ def _card(worker: Worker, known: Facts, findings: list[Finding]) -> dict[str, An
         "record": record,
         "last_success": show.moment(record.last_success_at, as_of=known.as_of),
         "rate": f"{record.done:,} {worker.unit}",
-        "took": f"{_milliseconds(record.median_ms)} as a rule, {_milliseconds(record.longest_ms)} at most",
+        "took": f"{_milliseconds(record.mean_ms)} on average, {_milliseconds(record.longest_ms)} at most",
         "now": list(_now(worker, known)),
         "chart": _chart(worker, record, known),
         "peak": max((bucket.done + bucket.failed for bucket in record.buckets), default=0),
@@ -173,8 +173,8 @@ def _now(worker: Worker, known: Facts) -> Iterator[Now]:
                 parked = int(value("deliveries_parked"))
                 due = _rows("notifications.delivery", "question=due")
                 yield Now("to be sent", f"{int(value('deliveries_pending')):,}", url=due)
-                yield Now("oldest due for", show.distance(late), late > diagnosis.LATE_SECONDS)
+                yield Now("oldest due for", show.distance(late), late > diagnosis.MAIL_SECONDS)
                 yield Now("given up", f"{parked:,}", parked > 0, _rows("notifications.delivery", "question=parked"))
             behind = known.unheard[worker.name]
-            is_late = behind.oldest_age_seconds > diagnosis.LATE_SECONDS
+            is_late = behind.oldest_age_seconds > diagnosis.UNHEARD_SECONDS
             yield Now("published, not handled", f"{behind.count:,}", is_late)

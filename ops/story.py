@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import orjson
 from django.db.models import Q
 
 from appointments.models import Appointment, AppointmentStatus, ReassignmentConflict
 from audit.models import Aggregate, AuditLine
 from backoffice import operators
 from backoffice.show import distance
+from contracts.calendar import AppointmentRescheduled
 from crm.models import LeadFeedEntry
 from notifications.models import Delivery
 from ops import wording
@@ -128,7 +128,8 @@ def _read(subject: Subject) -> _Traces:
     conflicts = (
         list(ReassignmentConflict.objects.filter(appointment=subject.appointment)) if subject.appointment else []
     )
-    further = [message.message_id for message in messages] + [conflict.id for conflict in conflicts]
+    deliveries = list(Delivery.objects.filter(subject_id__in=ids).order_by("id"))
+    further = [message.message_id for message in messages] + [record.pk for record in (*conflicts, *deliveries)]
     lines += AuditLine.objects.filter(aggregate_id__in=further).order_by("occurred_at", "id")
     correlations = {line.correlation_id for line in lines} | {message.correlation_id for message in messages}
     is_stuck = any(message.is_parked for message in messages)
@@ -142,7 +143,7 @@ def _read(subject: Subject) -> _Traces:
         slot_lines=_slot_lines(subject, lines, messages),
         messages=messages,
         faults={(key.topic, key.key): f"{key.reason}: {key.error}" for key in blocked},
-        deliveries=list(Delivery.objects.filter(subject_id__in=ids).order_by("id")),
+        deliveries=deliveries,
         entries=list(LeadFeedEntry.objects.filter(leads)),
         reminders=list(EventReminder.objects.filter(event=subject.event).order_by("due_at", "id"))
         if subject.event
@@ -159,15 +160,23 @@ def _slot_lines(subject: Subject, lines: Sequence[AuditLine], messages: Iterable
         return []
     slot_ids = {subject.appointment.slot_id}
     for message in messages:
-        body = orjson.loads(message.payload)
-        slot_ids |= {UUID(body[name]) for name in ("slotId", "previousSlotId") if name in body}
+        if message.topic == AppointmentRescheduled.TOPIC:
+            slot_ids |= _slots_of_move(message.payload)
     instants = {line.occurred_at for line in lines}
     return list(AuditLine.objects.filter(aggregate_id__in=slot_ids, occurred_at__in=instants).order_by("id"))
 
 
+def _slots_of_move(payload: str) -> set[UUID]:
+    try:
+        moved = AppointmentRescheduled.model_validate_json(payload)
+    except ValueError:  # the story is read most when something is broken
+        return set()
+    return {moved.slot_id, moved.previous_slot_id}
+
+
 def _change(line: AuditLine) -> Note:
     what = wording.PARTS[line.aggregate]
-    change = f"{line.from_status} → {line.to_status}" if line.from_status else f"→ {line.to_status}"
+    change = f"{line.from_status} → {line.to_status}".strip() if line.from_status != line.to_status else "changed"
     return Note(f"{what.name} {change}", link=(what.model, line.aggregate_id))
 
 

@@ -55,7 +55,7 @@ class Worker:
     purpose: str
     done: str
     unit: str
-    runbook: str = ""
+    runbook: str
     ticks: bool = False
     group: str = ""
     topics: tuple[str, ...] = ()
@@ -100,6 +100,7 @@ WORKERS: tuple[Worker, ...] = (
         "Tells people, by mail",
         "sentCount",
         "deliveries sent",
+        runbook="consumers",
         group=NotificationsJob.group_name,
         topics=tuple(contract.TOPIC for contract in audience.CONTRACTS),
     ),
@@ -109,6 +110,7 @@ WORKERS: tuple[Worker, ...] = (
         "Follows the CRM, feeds its leads",
         "handledCount",
         "messages handled",
+        runbook="consumers",
         group=CrmSyncJob.group_name,
         topics=tuple(
             contract.TOPIC
@@ -132,12 +134,16 @@ class Record:
     cycles: int = 0
     done: int = 0
     failed: int = 0
-    median_ms: int = 0
+    sum_ms: int = 0
     longest_ms: int = 0
     buckets: list[Bucket] = field(default_factory=list)
     last_success_at: datetime.datetime | None = None
     last_run_at: datetime.datetime | None = None
     last_outcome: str = ""
+
+    @property
+    def mean_ms(self) -> int:
+        return round(self.sum_ms / self.cycles) if self.cycles else 0
 
 
 _RUNS = """
@@ -145,10 +151,10 @@ SELECT run.job, floor(extract(epoch FROM run.started_at - %(since)s) / %(width)s
        coalesce(sum((run.counts ->> worker.done)::bigint), 0),
        sum(coalesce((run.counts ->> 'failedCount')::bigint, (run.counts ->> 'failed')::bigint, 0)
            + (run.outcome = 'Failed')::int),
-       max(run.duration_ms), percentile_disc(0.5) WITHIN GROUP (ORDER BY run.duration_ms)
+       max(run.duration_ms), sum(run.duration_ms)
 FROM jsonb_to_recordset(%(workers)s::jsonb) AS worker (job text, done text)
 JOIN job_runs AS run ON run.job = worker.job AND run.started_at >= %(since)s AND run.started_at < %(until)s
-GROUP BY GROUPING SETS ((run.job, bucket), (run.job))
+GROUP BY run.job, bucket
 """
 _LAST = """
 SELECT worker.job, success.ended_at, run.started_at, run.outcome
@@ -166,13 +172,14 @@ def records(*, as_of: datetime.datetime, hours: int, buckets: int) -> dict[str, 
     by_name = {worker.name: Record(buckets=[Bucket()] * buckets) for worker in WORKERS}
     asked = sql.as_json({"job": worker.name, "done": worker.done} for worker in WORKERS)
     parameters = {"since": since, "until": as_of, "width": hours * 3_600 / buckets, "workers": asked}
-    for name, bucket, cycles, done, failed, longest_ms, median_ms in sql.fetch(_RUNS, parameters):
+    for name, place, cycles, done, failed, longest_ms, sum_ms in sql.fetch(_RUNS, parameters):
         record = by_name[name]
-        if bucket is None:
-            record.cycles, record.done, record.failed = cycles, int(done), int(failed)
-            record.longest_ms, record.median_ms = longest_ms, median_ms
-        else:
-            record.buckets[min(bucket, buckets - 1)] = Bucket(int(done), int(failed), longest_ms)
+        record.buckets[min(place, buckets - 1)] = Bucket(int(done), int(failed), longest_ms)
+        record.cycles += cycles
+        record.done += int(done)
+        record.failed += int(failed)
+        record.longest_ms = max(record.longest_ms, longest_ms)
+        record.sum_ms += int(sum_ms)
     for name, succeeded_at, run_at, outcome in sql.fetch(_LAST, [asked]):
         record = by_name[name]
         record.last_success_at, record.last_run_at, record.last_outcome = succeeded_at, run_at, outcome or ""

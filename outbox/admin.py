@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -12,6 +13,7 @@ from django.utils.html import format_html
 from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
 from backoffice.interventions import Intervention, Order
+from backoffice.paging import COUNTED_AT_MOST
 from backoffice.records import RecordAdmin
 from contracts.calendar import PUBLISHED
 from core.errors import Refused
@@ -56,7 +58,7 @@ RETRY = Intervention(
     consequence="The relay tries the first parked message of this key at once, then those behind it, in order.",
     permission="outbox.retry_outboxmessage",
     carry_out=_retry,
-    is_offered=lambda message, _as_of: states.of(message) in (State.BLOCKING, State.PARKED),
+    is_offered=lambda message, _as_of: message.state in (State.BLOCKING, State.PARKED),
     version_of=lambda message: str(message.id),
 )
 SKIP = Intervention(
@@ -68,7 +70,7 @@ SKIP = Intervention(
     ),
     permission="outbox.skip_outboxmessage",
     carry_out=_skip,
-    is_offered=lambda message, _as_of: states.of(message) is State.BLOCKING,
+    is_offered=lambda message, _as_of: message.state is State.BLOCKING,
     version_of=lambda message: str(message.id),
     is_grave=True,
 )
@@ -84,7 +86,8 @@ def _parked(rows: Rows, as_of: datetime.datetime) -> Rows:
 
 
 def _waiting(rows: Rows, as_of: datetime.datetime) -> Rows:
-    return rows.filter(id__in=OutboxReady.objects.values("id")).order_by("id")
+    first = OutboxReady.objects.order_by("id").values("id")[:COUNTED_AT_MOST]
+    return rows.filter(id__in=first).order_by("id")
 
 
 class OfTopic(admin.SimpleListFilter):
@@ -102,7 +105,7 @@ class OfTopic(admin.SimpleListFilter):
 class OutboxMessageAdmin(RecordAdmin):
     list_display = (
         columns.made("id", "message", lambda _message, id_: id_),
-        columns.made("id", "state", lambda message, _id: show.badge(states.of(message))),
+        columns.made("id", "state", lambda message, _id: show.badge(message.state)),
         columns.made("topic", "topic", lambda _message, topic: topic.removeprefix(PREFIX)),
         columns.short_id("key", "key"),
         columns.instant("created_at", "written"),
@@ -120,7 +123,7 @@ class OutboxMessageAdmin(RecordAdmin):
     search_help_text = "An id, whole: of a message, or its key (the appointment or event that it tells of)"
     interventions = (RETRY, SKIP)
     fields = (
-        "state",
+        "its_state",
         "why_parked",
         "topic",
         "key",
@@ -133,24 +136,26 @@ class OutboxMessageAdmin(RecordAdmin):
         "traceparent",
         "created_at",
     )
-    readonly_fields = ("state", "why_parked", "body")
+    readonly_fields = ("its_state", "why_parked", "body")
 
-    def get_queryset(self, request: HttpRequest) -> Rows:
-        return states.annotated(super().get_queryset(request))
+    def complete(self, records: Sequence[Any]) -> None:
+        known = states.of_each(message.id for message in records)
+        for message in records:
+            message.state = known[message.id]
 
     def named_by(self, term: str) -> Q:
         return super().named_by(term) | Q(key=term)
 
-    def heading(self, record: OutboxMessage, *, as_of: datetime.datetime) -> tuple[Any, ...]:
-        return (show.badge(states.of(record)), record.topic, show.moment(record.created_at, as_of=as_of))
+    def heading(self, record: Any, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        return (show.badge(record.state), record.topic, show.moment(record.created_at, as_of=as_of))
 
     @admin.display(description="state")
-    def state(self, record: OutboxMessage) -> Any:
-        return show.badge(states.of(record))
+    def its_state(self, record: Any) -> Any:
+        return show.badge(record.state)
 
     @admin.display(description="why it is parked", empty_value=show.NOTHING)
-    def why_parked(self, record: OutboxMessage) -> Any:
-        if states.of(record) not in (State.BLOCKING, State.PARKED):
+    def why_parked(self, record: Any) -> Any:
+        if record.state not in (State.BLOCKING, State.PARKED):
             return None
         blocked = OutboxBlockedKey.objects.filter(topic=record.topic, key=record.key).first()
         if blocked is None:

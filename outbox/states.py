@@ -1,5 +1,6 @@
 """What has become of a message: read from where it waits, since a message itself is never updated."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -30,6 +31,11 @@ def annotated(messages: QuerySet[OutboxMessage]) -> QuerySet[OutboxMessage]:
     return messages.annotate(
         is_waiting=Exists(ready), is_parked=Exists(parked), first_parked_id=Subquery(first), is_skipped=Exists(skipped)
     )
+
+
+def of_each(ids: Iterable[int]) -> dict[int, State]:
+    """The states of these messages, with one query."""
+    return {message.id: of(message) for message in annotated(OutboxMessage.objects.filter(id__in=list(ids)))}
 
 
 def of(message: Any) -> State:

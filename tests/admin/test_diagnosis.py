@@ -55,7 +55,7 @@ TROUBLES = [
     facts(calendar_appointment_timeout_backlog=101),
     facts(calendar_appointment_timeout_backlog=1, calendar_appointment_timeout_oldest_overdue_age_seconds=301),
     facts(calendar_reminder_dispatch_backlog_oldest_age_seconds=301),
-    facts(deliveries_oldest_age_seconds=301),
+    facts(deliveries_oldest_age_seconds=1_801),
     facts(queue=shards(owned=0)),
     facts(queue=shards(owned=7, age=61)),
     facts(calendar_outbox_blocked_keys=1, calendar_outbox_parked=4),
@@ -70,7 +70,7 @@ JUST_WELL = [
     facts(calendar_appointment_timeout_backlog=100, calendar_appointment_timeout_oldest_overdue_age_seconds=300),
     facts(calendar_appointment_timeout_oldest_overdue_age_seconds=301),
     facts(calendar_reminder_dispatch_backlog_oldest_age_seconds=300),
-    facts(deliveries_oldest_age_seconds=300),
+    facts(deliveries_oldest_age_seconds=1_800),
     facts(queue=shards(owned=7)),
     facts(queue=shards(age=60)),
     facts(writing_age_seconds=300),
@@ -118,6 +118,7 @@ def test_the_limits_are_those_of_the_alerts() -> None:
         f"calendar_appointment_timeout_backlog) > {diagnosis.BACKLOG}",
         f"backlog_oldest_age_seconds) > {diagnosis.LATE_SECONDS:.0f}",
         f"calendar_outbox_oldest_age_seconds) > {diagnosis.SLOW_OUTBOX_SECONDS:.0f}",
+        f"calendar_notifications_oldest_pending_age_seconds) > {diagnosis.MAIL_SECONDS:.0f}",
     ):
         assert limit in alerts
 

@@ -170,6 +170,22 @@ def test_what_operators_did_stands_in_the_story_by_name(operator: Client) -> Non
     assert {("Declined", "operator olga", "«sold»")} <= {(step.title, step.who, step.why) for step in after}
 
 
+def test_a_delivery_that_was_sent_again_is_told(operator: Client) -> None:
+    request, delivery = lives.a_request(), a_delivery()
+    Delivery.objects.filter(id=delivery.id).update(subject_id=request.id)
+
+    confirm(operator, delivery, "resend")
+
+    assert ("A delivery is sent again", "operator olga") in {(s.title, s.who) for s in story_of(request.id)}
+
+
+def test_a_broken_message_does_not_hide_the_story() -> None:
+    message = a_parked_message()
+    OutboxMessage.objects.filter(id=message.id).update(payload="{")
+
+    assert "Moved to another slot" in {step.title for step in story_of(message.key)}
+
+
 def test_the_story_costs_the_same_however_long_it_is() -> None:
     short, long = lives.a_request(), lives.a_request()
     owner = Actor.user(long.owner_user_id, tenant_id=long.tenant_id)
