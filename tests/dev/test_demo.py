@@ -13,11 +13,13 @@ import psutil
 import pytest
 from rich.console import Console
 
+from core.ids import new_id
 from dev import stage
 from dev.console import Received, without_repeats
 from dev.screen import Screen, is_news
 from dev.story import Fact
 from dev.workspace import ROOT as WORKSPACES
+from ops.demo_data import DemoData
 from tests.dev.processes import ROOT, is_gone
 
 DEMO = (sys.executable, "-m", "dev.demo")
@@ -96,8 +98,9 @@ class Untrue:
     def __init__(self, *_: object, **__: object) -> None:
         """Starts nothing."""
 
-    def start(self, *, with_user: bool) -> None:
-        """Nothing to start."""
+    def start(self, *, with_user: bool) -> DemoData:
+        """Nobody is there."""
+        return DemoData(new_id(), (), (), (), (), (), is_new=False)
 
     def tell(self, _story: object) -> list[Fact]:
         return [Fact("appointment", "Expired", "Expired"), Fact("slot", "Available", "Booked")]
