@@ -91,7 +91,7 @@ def _kept(user_id: UUID, route: str, key: str, asked: str) -> Response:
     )
     if request_hash != asked:
         raise KeyReused("this Idempotency-Key was used for another request")
-    return Response(orjson.loads(body), HTTPStatus(status), headers={"ETag": etag, "Idempotency-Replayed": "true"})
+    return Response(body, HTTPStatus(status), headers={"ETag": etag, "Idempotency-Replayed": "true"})
 
 
 def _purge(*, as_of: datetime.datetime) -> None:
