@@ -178,7 +178,7 @@ def test_a_topic_that_is_deleted_under_the_relay_parks_its_keys(
 def test_javas_own_partitioner_places_the_keys_alike(relay: RelayJob, bootstrap: str, admin: AdminClient) -> None:
     keys = [str(new_id()) for _ in range(1_000)]
     tell(a_change(UUID(key)) for key in keys)
-    relay_all(relay, as_of=NOON)
+    relay_all(relay)
     placed = {record.key: record.partition for record in kafka_reader.read_all(bootstrap, [TOPIC])}
     partitions = len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
 
