@@ -20,7 +20,9 @@ WITH ready AS (
     SELECT topic, key FROM outbox_blocked_keys WHERE shard = ANY(%(shards)s)
 )
 SELECT ready.rows, (SELECT created_at FROM outbox_messages m WHERE m.id = ready.first), (SELECT count(*) FROM blocked),
-       (SELECT count(*) FROM outbox_parked JOIN blocked USING (topic, key))
+       (SELECT coalesce(sum(parked.rows), 0) FROM blocked CROSS JOIN LATERAL (
+            SELECT count(*) AS rows FROM outbox_parked AS p WHERE p.topic = blocked.topic AND p.key = blocked.key
+        ) AS parked)
 FROM ready
 """
 

@@ -8,6 +8,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from outbox import queue
 from outbox.kafka import Refusal
 from outbox.queue import Row, Session
 
@@ -24,15 +25,17 @@ ON CONFLICT (topic, key) DO UPDATE SET
     next_attempt_at = %(as_of)s + least(%(first_wait)s * power(2, least(b.attempt_count, 20)), %(longest_wait)s)
 """
 # What was freed since it was read stays in the queue: parked without a blocked key, nothing would ever call for it.
-_HOLD = """
+_HOLD = f"""
 WITH held AS (
-    DELETE FROM outbox_ready r
-    USING unnest(%(shards)s::smallint[], %(ids)s::bigint[]) AS h(shard, id) JOIN outbox_messages m USING (id)
-    WHERE r.shard = h.shard AND r.id = h.id
-      AND EXISTS (SELECT FROM outbox_blocked_keys b WHERE b.topic = m.topic AND b.key = m.key FOR SHARE)
-    RETURNING m.id, m.topic, m.key
+    DELETE FROM outbox_ready WHERE ctid = ANY({queue.PLACES}) AND EXISTS (
+        SELECT FROM outbox_messages m JOIN outbox_blocked_keys b USING (topic, key)
+        WHERE m.id = outbox_ready.id FOR SHARE OF b
+    )
+    RETURNING id
 )
-INSERT INTO outbox_parked (id, topic, key, parked_at) SELECT id, topic, key, %(as_of)s FROM held
+INSERT INTO outbox_parked (id, topic, key, parked_at)
+SELECT held.id, m.topic, m.key, %(as_of)s
+FROM held CROSS JOIN LATERAL (SELECT topic, key FROM outbox_messages WHERE id = held.id LIMIT 1) AS m
 ON CONFLICT (id) DO NOTHING
 """
 _DUE = """
@@ -41,9 +44,12 @@ WHERE next_attempt_at <= %s AND shard = ANY(%s) ORDER BY next_attempt_at LIMIT %
 """
 _LOCK = "SELECT 1 FROM outbox_blocked_keys WHERE topic = %s AND key = %s FOR UPDATE"
 _PARKED = """
-SELECT m.id, %(shard)s::smallint, m.topic, m.key, m.payload, m.headers, true
-FROM outbox_parked p JOIN outbox_messages m ON m.id = p.id
-WHERE p.topic = %(topic)s AND p.key = %(key)s ORDER BY p.id LIMIT %(limit)s
+SELECT p.id, %(shard)s::smallint, m.topic, m.key, m.payload, m.headers, true
+FROM (
+    SELECT id FROM outbox_parked WHERE topic = %(topic)s AND key = %(key)s ORDER BY id LIMIT %(limit)s
+) AS p
+CROSS JOIN LATERAL (SELECT topic, key, payload, headers FROM outbox_messages WHERE id = p.id LIMIT 1) AS m
+ORDER BY p.id
 """
 _UNPARK = "DELETE FROM outbox_parked WHERE id = ANY(%s)"
 _UNBLOCK = """
@@ -79,8 +85,7 @@ def block(session: Session, row: Row, refusal: Refusal, *, as_of: datetime.datet
 
 def hold(session: Session, rows: Sequence[Row], *, as_of: datetime.datetime) -> int:
     """Move rows out of the queue whose keys are still blocked; the number moved."""
-    parameters = {"shards": [row.shard for row in rows], "ids": [row.id for row in rows], "as_of": as_of}
-    return session.execute(_HOLD, parameters).rowcount
+    return session.execute(_HOLD, {**queue.places(rows), "as_of": as_of}).rowcount
 
 
 def due(session: Session, *, shards: Sequence[int], as_of: datetime.datetime, limit: int) -> list[BlockedKey]:

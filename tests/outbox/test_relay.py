@@ -10,12 +10,13 @@ import pytest
 from django.db import connection
 
 from core.ids import new_id
-from outbox import kafka, queue, sessions
+from outbox import kafka, parking, queue, sessions
 from outbox.models import OutboxMessage, OutboxReady
+from outbox.publish import SHARDS
 from outbox.relay import RelayJob
 from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
-from tests.outbox.relaying import TOPIC, always, relay_all, tell, versions
+from tests.outbox.relaying import TOPIC, always, poison, relay_all, tell, versions
 from tests.waiting import eventually
 from workers.job import is_infrastructure_error
 from workers.stopping import Stop
@@ -157,7 +158,7 @@ def buffers_of_an_empty_poll(relay: RelayJob) -> int:
     tenure = relay._tenure
     assert tenure is not None
     plan = tenure.session.execute(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queue._read_statement(tenure.shards),
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queue.read_statement(tenure.shards),
         {"above": tenure.floor.id, "limit": 2_000},
     ).fetchone()
     assert plan is not None
@@ -193,6 +194,40 @@ def test_a_relay_that_takes_over_does_not_walk_what_was_deleted(relay: RelayJob,
         assert buffers_of_an_empty_poll(successor) < 60
 
         successor.close()
+
+
+def test_a_backlog_is_looked_up_by_index_also_with_plans_made_for_an_empty_queue(relay: RelayJob) -> None:
+    """A plan that scans is good while there is nothing, and PostgreSQL keeps it when a burst comes."""
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE outbox_messages, outbox_ready, outbox_parked, outbox_blocked_keys")
+    relay_all(relay)
+    session, nothing = relay._tenure.session, [queue.Row(1, 0, TOPIC, "key", "", "")]  # type: ignore[union-attr]
+    for _ in range(10):  # so often that every statement has settled for its plan
+        queue.read(session, shards=range(SHARDS), above=0, limit=2_000)
+        queue.acknowledge(session, nothing)
+        parking.hold(session, nothing, as_of=NOON)
+    sick = new_id()
+    tell([a_change(sick, version=1)])
+    poison(sick)
+    relay_all(relay)
+    before = index_entries_read(relay)
+    tell(a_change() for _ in range(2_000))
+    tell(a_change(sick, version=version) for version in range(2, 2_002))
+
+    result = relay_all(relay)
+
+    assert (result.published_count, result.parked_count) == (2_000, 2_000)
+    assert index_entries_read(relay) - before < 20 * 4_000
+
+
+def index_entries_read(relay: RelayJob) -> int:
+    """By all statements on the outbox so far; a session tells of its own at its end."""
+    tenure = relay._tenure
+    assert tenure is not None
+    tenure.session.execute("SELECT pg_stat_force_next_flush()")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname LIKE 'outbox%'")
+        return int(cursor.fetchone()[0])
 
 
 def test_relays_share_the_shards_fairly_and_take_over_from_the_dead(relay: RelayJob) -> None:
