@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from core.ids import new_id
 from dev.kafka import EmbeddedKafka
 from dev.processes import free_port
+from outbox import kafka
 from outbox.models import OutboxReady
 from outbox.relay import RelayJob
 from outbox.topics import names
@@ -39,7 +40,10 @@ def test_once_publishes_all_and_says_so_in_one_line(kafka_topics: str) -> None:
     assert not OutboxReady.objects.exists()
 
 
-def test_once_fails_while_the_broker_is_away_also_with_nothing_to_do(embedded_kafka: EmbeddedKafka) -> None:
+def test_once_fails_while_the_broker_is_away_also_with_nothing_to_do(
+    embedded_kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "_METADATA_SECONDS", 1.0)
     embedded_kafka.stop()
     try:
         with pytest.raises(CommandError) as caught:

@@ -7,7 +7,7 @@ import pytest
 
 from core.ids import new_id
 from dev.kafka import EmbeddedKafka
-from outbox import topics
+from outbox import kafka, topics
 from outbox.models import OutboxBlockedKey, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from tests.outbox.messages import NOON, a_change
@@ -29,6 +29,14 @@ def stopped_kafka(embedded_kafka: EmbeddedKafka, relay: RelayJob) -> Iterator[Em
     ensure(topics.names())
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that wait in vain."""
+    monkeypatch.setattr(kafka, "patience_seconds", lambda: 1.0)
+    monkeypatch.setattr(kafka, "_METADATA_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_everything_is_held_and_nothing_parked_while_the_broker_is_away(
     relay: RelayJob, stopped_kafka: EmbeddedKafka
 ) -> None:
@@ -78,6 +86,7 @@ def test_a_restart_between_two_bursts_heals_by_itself(relay: RelayJob, stopped_k
     assert not OutboxParked.objects.exists()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_relay_that_cannot_reach_the_broker_gives_its_shards_back(
     relay: RelayJob, stopped_kafka: EmbeddedKafka
 ) -> None:
