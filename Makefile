@@ -29,7 +29,7 @@ demo: setup ## Run the whole system with sample data; Ctrl-C ends it; ARGS=--onc
 	@$(PY) -m dev.demo $(ARGS)
 
 test: setup ## Run the tests, e.g. make test ARGS="tests/outbox -x"
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest --numprocesses=2 --dist=loadscope $(ARGS)
 
 kafka: setup ## Run one node of Apache Kafka (Maven, Java 17) until Ctrl-C; prints its address
 	@$(PY) -m dev.apache_kafka $(ARGS)
