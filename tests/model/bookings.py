@@ -24,11 +24,12 @@ from tests.model.people import (
     numbers,
     parties,
     pick,
+    places,
     rarely,
     reasons,
     seen,
 )
-from tests.model.records import LIVE, Appointment, Record, Slot
+from tests.model.records import DAY, LIVE, Appointment, Record, Slot
 
 
 class Bookings(Machine):
@@ -44,11 +45,14 @@ class Bookings(Machine):
         pending = [appointment for appointment in self.live() if appointment.status == "Pending"]
         return [appointment.pending_expires_at for appointment in pending if appointment.pending_expires_at]
 
-    @precondition(lambda self: not self.bookable())
-    @rule(lead=st.sampled_from([0, 60]))
-    def publish_for_another_day(self, lead: int) -> None:
-        """However far time has run: there is something to book again."""
-        self.publish("Boris", "owner", Batch(start=1_470, count=3, gap=30, lead=lead, is_auto=False))
+    @precondition(lambda self: len(self.bookable()) < 3)
+    @rule(place=places, lead=st.sampled_from([0, 60]), is_auto=st.booleans(), client=clients)
+    def begin_another_week(self, place: str, lead: int, is_auto: bool, client: str) -> None:
+        """However far time has run: there is something to book and to move to again."""
+        self.publish(place, "owner", Batch(start=1_470, count=3, gap=30, lead=lead, is_auto=is_auto))
+        self.publish(place, "owner", Batch(start=5_790, count=3, gap=0, lead=lead, is_auto=False))
+        if self.bookable():
+            self.book(self.bookable()[-1], client, None)
 
     @rule(is_any=rarely, number=numbers, client=clients, seen=seen)
     def book_a_slot(self, is_any: bool, number: int, client: str, seen: int | None) -> None:
@@ -98,8 +102,8 @@ class Bookings(Machine):
         self.decide(pick(self.live(), number), "cancel", part, reason=reason, seen=seen)
 
     @precondition(lambda self: self.live())
-    @rule(number=numbers, by=nudges, verb=st.sampled_from(["complete", "no_show"]), part=keepers)
-    def wait_for_the_start_and_close(self, number: int, by: int, verb: str, part: str) -> None:
+    @rule(number=numbers, by=nudges, verb=st.sampled_from(list(DECISIONS)), part=keepers)
+    def wait_for_the_start_and_decide(self, number: int, by: int, verb: str, part: str) -> None:
         appointment = pick(self.live(), number)
         start_at = self.model.slots[appointment.slot_id].start_at
         self.now = max(self.now, start_at + by * MICROSECOND)
@@ -123,9 +127,22 @@ class Bookings(Machine):
 
     @rule(is_any=rarely, number=numbers, to=numbers, part=parties, seen=seen)
     def reschedule(self, is_any: bool, number: int, to: int, part: str, seen: int | None) -> None:
-        appointment = pick((not is_any and self.live()) or self.model.appointments.values(), number)
-        of_the_owner = [slot for slot in self.bookable() if slot.owner_user_id == appointment.owner_user_id]
-        slot = pick((not is_any and of_the_owner) or self.model.slots.values(), to)
+        self.move(number, to, part, seen=seen, is_any=is_any)
+
+    @precondition(lambda self: self.live())
+    @rule(number=numbers, to=numbers, part=parties)
+    def change_ones_mind_the_next_day(self, number: int, to: int, part: str) -> None:
+        """A request's 24 hours are over, or begin anew; some slots are still ahead."""
+        self.now += DAY
+        self.move(number, to, part)
+
+    def move(self, number: int, to: int, part: str, *, seen: int | None = None, is_any: bool = False) -> None:
+        ahead = [a for a in self.live() if self.now < self.model.slots[a.slot_id].start_at]
+        appointment = pick((not is_any and ahead) or self.model.appointments.values(), number)
+        whose = appointment.owner_user_id, appointment.tenant_id
+        fitting = [slot for slot in self.bookable() if (slot.owner_user_id, slot.tenant_id) == whose]
+        fitting.sort(key=lambda slot: not slot.auto_confirm)  # the rarer ones first
+        slot = pick((not is_any and fitting) or self.model.slots.values(), to)
         id_, actor = appointment.id, acting(part, appointment)
         codes = self.model.why_not_reschedule(id_, slot.id, actor=actor, as_of=self.now)
         version = self.version_seen(codes, appointment, seen)
@@ -144,10 +161,16 @@ class Bookings(Machine):
         if self.call(codes, lambda: reassignment.reassign(**whose, actor=actor, as_of=self.now)):
             self.model.reassign(**whose, actor=actor, as_of=self.now)
 
-    @rule(pair=handovers)
-    def hand_over(self, pair: tuple[str, str]) -> None:
-        """As the CRM's consumer does: what conflicts stays."""
-        (source_id, tenant), (target_id, _) = PLACES[pair[0]], PLACES[pair[1]]
+    @precondition(lambda self: self.live())
+    @rule(number=numbers, is_late=st.booleans(), by=nudges, to=places)
+    def hand_over(self, number: int, is_late: bool, by: int, to: str) -> None:
+        """As the CRM's consumer does: what conflicts stays, and what has ended."""
+        appointment, (target_id, _) = pick(self.live(), number), PLACES[to]
+        source_id, tenant = appointment.owner_user_id, appointment.tenant_id
+        if source_id == target_id:
+            return
+        if is_late:
+            self.wait_for([self.model.slots[appointment.slot_id].end_at], 0, by)
         whose = {"tenant_id": tenant, "from_owner_id": source_id, "to_owner_id": target_id}
         result = reassignment.hand_over(**whose, actor=Actor.system(), as_of=self.now)
         conflicting = self.model.conflicting(**whose, as_of=self.now)

@@ -32,15 +32,19 @@ from tests.model.records import MINUTE, Event
 class Service(Bookings):
     """Everything that people and workers do, in any order."""
 
-    @initialize(lead=st.sampled_from([0, 60]), is_auto=st.booleans(), verb=st.sampled_from(["confirm", "cancel"]))
-    def open_the_agency(self, lead: int, is_auto: bool, verb: str) -> None:
-        """Slots of two owners, three of them booked, one request answered; an event and a deadline."""
-        self.publish("Anna", "owner", Batch(start=180, count=3, gap=0, lead=lead, is_auto=False))
-        self.publish("Anna", "owner", Batch(start=2_880, count=3, gap=30, lead=1_440, is_auto=is_auto))
+    @initialize(lead=st.sampled_from([0, 60]), is_auto=st.booleans())
+    def open_the_agency(self, lead: int, is_auto: bool) -> None:
+        """Slots of two owners, one appointment agreed, as many requests as a client may have; an event, a deadline."""
+        self.publish("Anna", "owner", Batch(start=180, count=3, gap=0, lead=lead, is_auto=is_auto))
+        self.publish("Anna", "owner", Batch(start=2_880, count=2, gap=30, lead=1_440, is_auto=not is_auto))
+        self.publish("Anna", "owner", Batch(start=7_200, count=5, gap=0, lead=lead, is_auto=False))
         self.publish("Boris", "owner", Batch(start=200, count=2, gap=0, lead=lead, is_auto=is_auto))
-        for number, client in ((0, "investor"), (2, "second investor"), (4, "Anna, who is an owner too")):
-            self.book(pick(self.bookable(), number), client, None)
-        self.decide(self.live()[0], verb, "owner")
+        of_anna = self.bookable()
+        self.book(of_anna[-3], "investor", None)
+        self.decide(self.live()[0], "confirm", "owner")
+        for slot in (of_anna[-4], of_anna[-5] if is_auto else of_anna[0]):
+            self.book(slot, "investor", None)
+        self.book(of_anna[-1], "Anna, who is an owner too", None)
         self.create("Boris", "owner", start=90, length=30, offsets=[60, 15])
         self.take_in_a_deadline("Anna", start=3_000, offsets=[1_440, 0])
 
@@ -113,6 +117,7 @@ class Service(Bookings):
                 "time_zone": st.sampled_from(ZONES),
                 "shift": st.sampled_from([30, -60, 1_440]),
                 "length": lengths,
+                "is_reversed": st.just(True),
             },
         ),
     )
@@ -125,6 +130,8 @@ class Service(Bookings):
             values |= {"start_at": event.start_at + shift * MINUTE, "end_at": event.end_at + shift * MINUTE}
         if length is not None:
             values["end_at"] = values.get("start_at", event.start_at) + length * MINUTE
+        if values.pop("is_reversed", False):
+            values["reminder_offsets_minutes"] = event.reminder_offsets_minutes[::-1]
         codes = self.model.why_not_edit_event(event.id, values, actor=actor)
         version = self.version_seen(codes, event, seen)
         if self.call(codes, lambda: diary.edit(event.id, actor=actor, as_of=self.now, **version, **values)):

@@ -16,7 +16,7 @@ from tests.model.service import Service
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
 
 
-@pytest.mark.timeout(0 if EXAMPLES else 180)
+@pytest.mark.timeout(0 if EXAMPLES else 300)
 @pytest.mark.django_db(transaction=True)
 def test_the_service_does_what_the_model_says(settings):
     settings.ENV = settings.ENV.model_copy(update={"max_pending_per_client_and_owner": MAX_PENDING})
