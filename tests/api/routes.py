@@ -176,7 +176,7 @@ ROUTES: dict[str, Route] = {
     "POST slots/bulk": Route(lambda: Sample("slots/bulk", Caller(permissions=[SLOTS]), WEEKLY), 201, SLOTS, queries=7),
     "GET slots/mine": Route(_own_slots, permission=SLOTS, lists=True, queries=1),
     f"GET {_slot}": Route(_of_slot(), permission=SLOTS, of_a_record=True, queries=1),
-    f"PATCH {_slot}": Route(_of_slot(body={"autoConfirm": True}), permission=SLOTS, of_a_record=True, queries=8),
+    f"PATCH {_slot}": Route(_of_slot(body={"autoConfirm": True}), permission=SLOTS, of_a_record=True, queries=10),
     f"POST {_slot}/withdraw": Route(_of_slot("/withdraw"), permission=SLOTS, of_a_record=True, queries=7),
     f"POST {_slot}/book": Route(_book, 201, queries=15),
     "GET appointments": Route(_own_appointments, lists=True, queries=2),

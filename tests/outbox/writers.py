@@ -110,4 +110,5 @@ def assert_nothing_lost_or_out_of_order(bootstrap: str, committed: dict[str, int
     seen: dict[str, list[int]] = defaultdict(list)
     for record in kafka_reader.first_deliveries(records):
         seen[record.key].append(record.value["aggregateVersion"])
-    assert dict(seen) == {key: list(range(1, count + 1)) for key, count in committed.items()}
+    wrong = {key for key, count in committed.items() if seen[key] != list(range(1, count + 1))}
+    assert not wrong, [(r.partition, r.offset, r.key, r.value["aggregateVersion"]) for r in records if r.key in wrong]
