@@ -23,7 +23,7 @@ from outbox import topics
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from tests import kafka_reader
-from tests.outbox.messages import NOON, a_change
+from tests.outbox.messages import a_change
 from tests.outbox.processes import owners, relay_process
 from tests.outbox.relaying import TOPIC, relay_all, relay_the_rest, tell, versions
 from tests.outbox.writers import Writers, assert_nothing_lost_or_out_of_order, until_empty

@@ -16,6 +16,7 @@ from contracts.calendar import PUBLISHED, ReminderDue
 from contracts.crm import CONSUMED
 from contracts.samples import EXAMPLES
 from outbox.models import OutboxMessage
+from tests.outbox import asyncapi
 from tests.outbox.relaying import tell
 
 ROOT = Path(generate.__file__).parent.parent
@@ -74,6 +75,20 @@ def test_absent_is_not_null(message: type[Message]) -> None:
     bare = EXAMPLES[message].model_copy(update=dict.fromkeys(optional))
 
     jsonschema_rs.Draft202012Validator(stored("schemas", message)).validate(json.loads(bare.to_json()))
+
+
+def test_the_asyncapi_document_has_the_structure_of_version_3() -> None:
+    document = json.loads((ROOT / "contracts/asyncapi.json").read_text())
+    validator = jsonschema_rs.Draft202012Validator(asyncapi.DOCUMENT)
+
+    validator.validate(document)
+    for name, channel in document["channels"].items():
+        assert not validator.is_valid(
+            {**document, "channels": {name: {**channel, "publish": {}}}}
+        )  # as version 2 had it
+    for message in document["components"]["messages"].values():
+        for example in message["examples"]:
+            jsonschema_rs.Draft202012Validator(message["payload"], validate_formats=True).validate(example["payload"])
 
 
 def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
