@@ -42,6 +42,7 @@ bench: setup ## Measure the hot loops against their bounds into docs/benchmarks.
 
 soak: setup ## Run real workers under load, minutes long; prints a table, ends non-zero when a promise is broken
 	@$(PY) -m benchmarks.soak $(ARGS)
+	@CHAOS_ROUNDS=$${CHAOS_ROUNDS:-30} $(PY) -m pytest --quiet tests/outbox/test_chaos.py
 
 check: setup ## Check format, lint, types, import layers, migrations and generated files
 	.venv/bin/ruff format --check .

@@ -16,12 +16,20 @@ def main() -> int:
     """The exit code is 1 when a target was missed."""
     parser = argparse.ArgumentParser(prog="make bench", description="Measure, print, write docs/benchmarks.md.")
     parser.add_argument(
-        "subjects", nargs="*", metavar="SUBJECT", help="timeout, reminders, history, showcase, booking (default: all)"
+        "subjects",
+        nargs="*",
+        metavar="SUBJECT",
+        help="timeout, reminders, history, showcase, booking, relay, latency, poll (default: all)",
     )
     parser.add_argument("--runs", type=int, default=3, help="of each contender (default: %(default)s)")
-    parser.add_argument("--items", type=int, help="timeout: overdue (default: 20000); reminders: due (default: 50000)")
+    parser.add_argument(
+        "--items",
+        type=int,
+        help="timeout: overdue (default: 20000); reminders: due (50000); relay: messages (100000); latency: (1000)",
+    )
     parser.add_argument("--history", type=int, default=1_000_000, help="rows of history (default: %(default)s)")
     parser.add_argument("--slots", type=int, default=1_000_000, help="of the long showcase (default: %(default)s)")
+    parser.add_argument("--published", type=int, default=1_000_000, help="poll: messages kept (default: %(default)s)")
     parser.add_argument("--print-only", action="store_true", help="leave docs/benchmarks.md as it is")
     options = parser.parse_args()
     with database.servers() as environment:
@@ -36,7 +44,7 @@ def _measure(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
     django.setup()
     call_command("migrate", verbosity=0)
 
-    from benchmarks import document, history, reminders, timeout, web
+    from benchmarks import document, history, latency, poll, relay, reminders, timeout, web
 
     subjects: dict[str, Callable[[], Report]] = {
         "timeout": lambda: timeout.measure(runs=options.runs, items=options.items or 20_000),
@@ -44,6 +52,9 @@ def _measure(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
         "history": lambda: history.measure(history=options.history),
         "showcase": lambda: web.measure_showcase(runs=options.runs, slots=options.slots),
         "booking": lambda: web.measure_booking(runs=options.runs),
+        "relay": lambda: relay.measure(runs=options.runs, items=options.items or 100_000),
+        "latency": lambda: latency.measure(items=options.items or 1_000),
+        "poll": lambda: poll.measure(published=options.published),
     }
     if unknown := set(options.subjects) - set(subjects):
         parser.error(f"no subject {', '.join(sorted(unknown))}; there are {', '.join(subjects)}")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from django.db import connection
 
 from core import sql
+from dev.apache_kafka import ApacheKafka
 from dev.kafka import EmbeddedKafka
 from dev.postgres import EmbeddedPostgres
 from dev.workspace import Workspace
@@ -17,19 +18,33 @@ SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout"
 
 @contextmanager
 def servers() -> Iterator[dict[str, str]]:
-    """The variables that name the servers: those of the environment, or embedded ones for as long as the block runs."""
+    """The variables that name the servers: those of the environment, or embedded ones for as long as the block runs.
+
+    With `EMBEDDED_KAFKA=apache` in the environment the broker is Apache Kafka itself.
+    """
     with Workspace("bench") as workspace:
-        named = {name: os.environ[name] for name in ("DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS") if name in os.environ}
-        postgres, kafka = EmbeddedPostgres(workspace, settings=SETTINGS), EmbeddedKafka(workspace)
+        names = ("DATABASE_URL", "KAFKA_BOOTSTRAP_SERVERS", "KAFKA_PROFILE")
+        named = {name: os.environ[name] for name in names if name in os.environ}
+        is_apache = os.environ.get("EMBEDDED_KAFKA") == "apache"
+        postgres = EmbeddedPostgres(workspace, settings=SETTINGS)
+        kafka = ApacheKafka(workspace) if is_apache else EmbeddedKafka(workspace)
         try:
             if "DATABASE_URL" not in named:
                 named["DATABASE_URL"] = postgres.start()
             if "KAFKA_BOOTSTRAP_SERVERS" not in named:
-                named |= {"KAFKA_BOOTSTRAP_SERVERS": kafka.start(), "KAFKA_PROFILE": "embedded"}
+                profile = "kafka" if is_apache else "embedded"
+                named |= {"KAFKA_BOOTSTRAP_SERVERS": kafka.start(), "KAFKA_PROFILE": profile}
             yield named
         finally:
             kafka.stop()
             postgres.stop()
+
+
+def broker() -> str:
+    """What stands behind KAFKA_BOOTSTRAP_SERVERS, for those whose figures depend on it."""
+    if os.environ.get("KAFKA_PROFILE") == "embedded":
+        return "the embedded one, in memory"
+    return "Apache Kafka, one node, beside the rest" if "EMBEDDED_KAFKA" in os.environ else "that of the environment"
 
 
 def use(name: str) -> None:

@@ -7,25 +7,21 @@ them, and each is Sent within two minutes of its due_at.
 import argparse
 import datetime
 import os
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from rich.table import Table
 
 from benchmarks import database
+from benchmarks.processes import worker
 from benchmarks.runner import console
-from dev.processes import die_with_parent, kill, last_lines
 from dev.run import MANAGE, migrate
 
 _LIMIT = datetime.timedelta(minutes=2)
 _FIRST_DUE_IN = datetime.timedelta(seconds=15)
-_STOP_SECONDS = 10
 
 
 def main() -> int:
@@ -54,11 +50,11 @@ def send_in_time(*, count: int, interval: float) -> bool:
     console.print(f"{count:,} reminders become due within a minute; dispatcher each {interval:g} s, relay")
     dispatcher, relay = ("run_reminder_dispatch", "--interval", f"{interval:g}"), ("run_outbox_relay",)
     with ExitStack() as stack:
-        workers = [stack.enter_context(_worker(*command)) for command in (dispatcher, relay)]
+        workers = [stack.enter_context(worker(*command)) for command in (dispatcher, relay)]
 
         def is_done() -> bool:
-            for worker in workers:
-                worker.refuse_to_be_dead()
+            for running in workers:
+                running.refuse_to_be_dead()
             [(left,)] = sql.fetch(
                 "SELECT (SELECT count(*) FROM event_reminders WHERE status = 'Pending')"
                 " + (SELECT count(*) FROM outbox_ready)"
@@ -67,37 +63,6 @@ def send_in_time(*, count: int, interval: float) -> bool:
 
         _wait_for(is_done, seconds=_FIRST_DUE_IN.total_seconds() + 60 + 2 * interval + _LIMIT.total_seconds())
     return _tell(count, records=_on_kafka())
-
-
-class _Worker:
-    def __init__(self, process: "subprocess.Popen[bytes]", *, log: Path) -> None:
-        self._process = process
-        self._log = log
-
-    def refuse_to_be_dead(self) -> None:
-        if self._process.poll() is not None:
-            raise RuntimeError(f"a worker ended with {self._process.returncode}:\n{last_lines(self._log)}")
-
-
-@contextmanager
-def _worker(*command: str) -> Iterator[_Worker]:
-    """A worker as it is deployed, with its log in a file; it is asked to stop at the end, and must within seconds."""
-    with tempfile.TemporaryDirectory(prefix="pin-calendar-soak-") as directory:
-        path = Path(directory) / "log"
-        with path.open("wb") as log:
-            process = subprocess.Popen(
-                [*MANAGE, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (a system call only, no lock is taken)
-            )
-            try:
-                yield _Worker(process, log=path)
-                process.terminate()
-                process.wait(_STOP_SECONDS)
-            finally:
-                kill(process)
 
 
 def _run(*command: str) -> None:
