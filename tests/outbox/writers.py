@@ -88,14 +88,15 @@ class Writers:
 
     def _look_what_was_committed(self, keys: list[UUID]) -> None:
         """A commit whose answer was lost may have happened."""
-        while not self._is_stopping.wait(0.02):
+
+        def counts() -> list[int] | None:
             connection.close()
             try:
-                counts = [OutboxMessage.objects.filter(key=str(key)).count() for key in keys]
+                return [OutboxMessage.objects.filter(key=str(key)).count() for key in keys]
             except (OperationalError, InterfaceError):
-                continue
-            self._versions.update(zip(keys, counts, strict=True))
-            return
+                return None
+
+        self._versions.update(zip(keys, eventually(counts, "the database is back", timeout=60), strict=True))
 
 
 def until_empty(*, timeout: float = 30) -> None:
@@ -110,5 +111,5 @@ def assert_nothing_lost_or_out_of_order(bootstrap: str, committed: dict[str, int
     seen: dict[str, list[int]] = defaultdict(list)
     for record in kafka_reader.first_deliveries(records):
         seen[record.key].append(record.value["aggregateVersion"])
-    wrong = {key for key, count in committed.items() if seen[key] != list(range(1, count + 1))}
-    assert not wrong, [(r.partition, r.offset, r.key, r.value["aggregateVersion"]) for r in records if r.key in wrong]
+    wrong = {key: count for key, count in committed.items() if seen[key] != list(range(1, count + 1))}
+    assert not wrong, (wrong, [(r.key, r.offset, r.value["aggregateVersion"]) for r in records if r.key in wrong])
