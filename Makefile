@@ -35,7 +35,7 @@ kafka: setup ## Run one node of Apache Kafka (Maven, Java 17) until Ctrl-C; prin
 	@$(PY) -m dev.apache_kafka $(ARGS)
 
 test-kafka: setup ## Run the broker tests on Apache Kafka instead of the embedded broker
-	@EMBEDDED_KAFKA=apache $(PY) -m pytest -m kafka $(ARGS)
+	@EMBEDDED_KAFKA=apache $(PY) -m pytest -m kafka --numprocesses=2 --dist=loadscope $(ARGS)
 
 bench: setup ## Measure the hot loops against their bounds into docs/benchmarks.md; ARGS=--help tells the choices
 	@$(PY) -m benchmarks $(ARGS)

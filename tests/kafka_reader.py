@@ -38,7 +38,10 @@ def read_all(bootstrap: str, topics: Iterable[str] = _PUBLISHED, *, timeout: flo
 
 def first_deliveries(records: Iterable[Record]) -> list[Record]:
     """Without the repeats, which carry the same message id."""
-    return list({record.message_id: record for record in reversed(list(records))}.values())[::-1]
+    first: dict[str, Record] = {}
+    for record in records:
+        first.setdefault(record.message_id, record)
+    return list(first.values())
 
 
 def skip_history(bootstrap: str, topics: Iterable[str], *, group: str) -> None:
