@@ -97,9 +97,13 @@ class Bookings(Machine):
         self.decide(pick(self.live(), number), verb, part, reason=reason, seen=seen)
 
     @precondition(lambda self: self.live())
-    @rule(number=numbers, part=parties, reason=reasons, seen=seen)
-    def cancel(self, number: int, part: str, reason: str, seen: int | None) -> None:
-        self.decide(pick(self.live(), number), "cancel", part, reason=reason, seen=seen)
+    @rule(number=numbers, is_late=st.booleans(), by=nudges, part=parties, reason=reasons)
+    def cancel(self, number: int, is_late: bool, by: int, part: str, reason: str) -> None:
+        """Also around the instant from which on the slot can't be released to the showcase."""
+        appointment = pick(self.live(), number)
+        if is_late:
+            self.wait_for([self.model.slots[appointment.slot_id].bookable_until], 0, by)
+        self.decide(appointment, "cancel", part, reason=reason)
 
     @precondition(lambda self: self.live())
     @rule(number=numbers, by=nudges, verb=st.sampled_from(list(DECISIONS)), part=keepers)
@@ -128,6 +132,10 @@ class Bookings(Machine):
     @rule(is_any=rarely, number=numbers, to=numbers, part=parties, seen=seen)
     def reschedule(self, is_any: bool, number: int, to: int, part: str, seen: int | None) -> None:
         self.move(number, to, part, seen=seen, is_any=is_any)
+
+    @rule(number=numbers, to=numbers)
+    def let_the_client_move(self, number: int, to: int) -> None:
+        self.move(number, to, "client")
 
     @precondition(lambda self: self.live())
     @rule(number=numbers, to=numbers, part=parties)

@@ -24,7 +24,7 @@ def test_the_service_does_what_the_model_says(settings):
     run_state_machine_as_test(
         Service,
         settings=profile(
-            max_examples=EXAMPLES or 60,
+            max_examples=EXAMPLES or 50,
             stateful_step_count=60 if EXAMPLES else 40,
             derandomize=not EXAMPLES,
             phases=[Phase.generate, Phase.shrink] if EXAMPLES else [Phase.generate],
