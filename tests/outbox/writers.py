@@ -89,12 +89,12 @@ class Writers:
     def _look_what_was_committed(self, keys: list[UUID]) -> None:
         """A commit whose answer was lost may have happened."""
 
-        def counts() -> list[int] | None:
+        def counts() -> list[int]:
             connection.close()
             try:
                 return [OutboxMessage.objects.filter(key=str(key)).count() for key in keys]
             except (OperationalError, InterfaceError):
-                return None
+                return []
 
         self._versions.update(zip(keys, eventually(counts, "the database is back", timeout=60), strict=True))
 
