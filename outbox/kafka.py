@@ -180,6 +180,7 @@ class _Burst:
         self._refused: dict[Row, Refusal] = {}
         self._stuck: set[tuple[str, str]] = set()
         self._outage = ""
+        self._has_ended = False
 
     @property
     def has_failed(self) -> bool:
@@ -238,9 +239,10 @@ class _Burst:
             serve(_SLICE_SECONDS)
         except (KafkaException, SystemError):
             # The producer has ended with a fatal error. The client raises it from whatever serves its callbacks, as a
-            # SystemError when one of ours runs meanwhile; the reports that are left come with the next call. What it
-            # has not sent it would keep for ever.
+            # SystemError when one of ours runs meanwhile; the reports that are left come with the next call.
             self._outage = self._outage or "Kafka: the producer has ended"
+            self._has_ended = True
+        if self._has_ended:  # what it has not sent, or would send again, it keeps for ever
             self._producer.purge(in_flight=False)
         if not self._is_stopping and not self._keep_going():
             self._is_stopping = True
