@@ -109,6 +109,7 @@ def test_three_consumers_share_come_and_go(mails: MailServer, group_prefix: str,
             worker.wait_for_event("partitions assigned")
         for _ in range(20):
             writer.tell(a_reminder(), partition=None)
+        all_told(mails, 40)  # what is being sent when its sender dies waits for the end of its lease, minutes away
         first.process.kill()
         for _ in range(20):
             writer.tell(a_reminder(), partition=None)
