@@ -54,7 +54,7 @@ _RELAY, _NOTIFICATIONS, _CRM = "calendar_outbox_relay", "calendar_notifications"
 
 ROWS: dict[str, list[Panel]] = {
     "Background jobs": [
-        Panel("Timeout: since the last success", {"": _since(_TIMEOUT)}, "s", 300),
+        Panel("Timeout: since the last success", {"": _since(_TIMEOUT)}, "s", 240),
         Panel("Timeout: overdue requests", {"": f"max({_TIMEOUT}_backlog)"}, red_from=100),
         Panel("Timeout: oldest overdue request", {"": f"max({_TIMEOUT}_oldest_overdue_age_seconds)"}, "s", 300),
         Panel("Consumers: messages behind", {"": f"sum({_NOTIFICATIONS}_consumer_lag) + sum({_CRM}_consumer_lag)"}),
@@ -116,7 +116,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
     ],
     "Reminders": [
-        Panel("Since the last success", {"": _since(_DISPATCH)}, "s", 300),
+        Panel("Since the last success", {"": _since(_DISPATCH)}, "s", 240),
         Panel("Oldest reminder due", {"": f"max({_DISPATCH}_backlog_oldest_age_seconds)"}, "s", 300),
         Panel("Deliveries still to be sent", {"": f"max({_NOTIFICATIONS}_deliveries_pending)"}),
         Panel("Deliveries given up", {"": f"max({_NOTIFICATIONS}_deliveries_parked)"}, red_from=1),

@@ -16,7 +16,8 @@ from outbox.operations import ShardStatus
 from outbox.relay import RelayJob
 from reminders.dispatch import DispatchJob
 
-SILENT_SECONDS = LATE_SECONDS = UNHEARD_SECONDS = 300.0
+SILENT_SECONDS = 240.0
+LATE_SECONDS = UNHEARD_SECONDS = 300.0
 MAIL_SECONDS = 1_800.0
 SLOW_OUTBOX_SECONDS = 60.0
 BACKLOG = 100

@@ -51,7 +51,7 @@ def facts(
 
 
 TROUBLES = [
-    facts(silent_for=301 * datetime.timedelta(seconds=1)),
+    facts(silent_for=241 * datetime.timedelta(seconds=1)),
     facts(calendar_appointment_timeout_backlog=101),
     facts(calendar_appointment_timeout_backlog=1, calendar_appointment_timeout_oldest_overdue_age_seconds=301),
     facts(calendar_reminder_dispatch_backlog_oldest_age_seconds=301),
@@ -66,7 +66,7 @@ TROUBLES = [
     facts(reassignment_conflicts=1),
 ]
 JUST_WELL = [
-    facts(silent_for=5 * MINUTE),
+    facts(silent_for=4 * MINUTE),
     facts(calendar_appointment_timeout_backlog=100, calendar_appointment_timeout_oldest_overdue_age_seconds=300),
     facts(calendar_appointment_timeout_oldest_overdue_age_seconds=301),
     facts(calendar_reminder_dispatch_backlog_oldest_age_seconds=300),
