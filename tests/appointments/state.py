@@ -1,21 +1,22 @@
 """What the database holds, as tests of the domain look at it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 
 from audit.models import AuditLine
 from core import sql
 from outbox.models import OutboxMessage
 from pin_calendar.models import CalendarEvent
 
-APPS = ("workers", "outbox", "audit", "reminders", "pin_calendar", "appointments")
-
 
 def tables() -> list[str]:
-    """The tables of our own applications."""
-    return sorted(model._meta.db_table for label in APPS for model in apps.get_app_config(label).get_models())
+    """The tables of our own applications, which are those at the root of the project."""
+    ours = [config for config in apps.get_app_configs() if Path(config.path).parent == settings.BASE_DIR]
+    return sorted(model._meta.db_table for config in ours for model in config.get_models())
 
 
 def everything() -> list[tuple[str, str]]:
