@@ -101,7 +101,7 @@ class Caller:
             method, f"/api/v1/{path}", data, content_type=content_type, headers=sent, query_params=query or {}
         )
         is_json = response.headers.get("Content-Type", "").partition(";")[0].endswith("json")
-        content = json.loads(response.content) if is_json else response.content.decode()
+        content = json.loads(response.content) if is_json and response.content else response.content.decode()
         return Answer(response.status_code, content, dict(response.headers))
 
 

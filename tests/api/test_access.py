@@ -18,6 +18,7 @@ from core.clock import now as real_now
 from core.ids import new_id
 from tests.api.callers import AN_HOUR, NOBODY, PERMISSIONS, Caller, a_foreign_admin, an_admin
 from tests.api.routes import DOCUMENTATION, ROUTES, Sample, all_routes
+from tests.appointments import state
 from tests.factories import OTHER_TENANT
 
 pytestmark = pytest.mark.django_db
@@ -47,6 +48,17 @@ def test_the_right_caller_succeeds(route: str, django_assert_num_queries: Any) -
     assert answer.status == ROUTES[route].status, answer.body
     assert answer.headers["X-Correlation-Id"]
     assert sample.record_id in json.dumps(answer.body)
+
+
+@pytest.mark.parametrize("route", [name for name in ROUTES if name.startswith("GET ")])
+def test_reading_changes_nothing(route: str) -> None:
+    sample = ROUTES[route].make()
+    before = state.everything()
+
+    answers = [sample.caller.call(method, sample.path) for method in ("GET", "HEAD")]
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert state.everything() == before
 
 
 @with_(is_public=False)

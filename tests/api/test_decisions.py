@@ -155,8 +155,9 @@ def test_a_slot_in_use_cannot_be_edited_or_withdrawn() -> None:
         assert (problem(answer), answer.body["currentStatus"]) == ((409, "slot_not_available"), "Booked")
 
 
-def test_an_overlap_lists_the_conflicts() -> None:
-    slot = SlotFactory.create()
+@pytest.mark.parametrize("status", ["Available", "Booked"])
+def test_an_overlap_lists_the_conflicts(status: str) -> None:
+    slot = SlotFactory.create(status=status)
     wanted = {
         "startAt": (slot.start_at + 30 * MINUTE).isoformat(),
         "endAt": (slot.end_at + HOUR).isoformat(),

@@ -1,6 +1,8 @@
 """A weekly pattern keeps the wall clock over changes of DST, all or nothing."""
 
 import datetime
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,10 +38,17 @@ def test_ten_oclock_stays_ten_oclock_over_the_change_of_march() -> None:
     ]
 
 
-@pytest.mark.parametrize("process_zone", ["UTC", "America/New_York", "Pacific/Auckland"])
-def test_the_zone_of_the_process_changes_nothing(monkeypatch: pytest.MonkeyPatch, process_zone: str) -> None:
-    monkeypatch.setenv("TZ", process_zone)
+@pytest.fixture(params=["UTC", "America/New_York", "Pacific/Auckland"])
+def process_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
 
+
+@pytest.mark.usefixtures("process_zone")
+def test_the_zone_of_the_process_changes_nothing() -> None:
     answer = Caller().post("slots/bulk", pattern("2030-10-20", "2030-10-27", window("10:00", "11:00", SUNDAY)))
 
     assert starts(answer) == ["2030-10-20T07:00:00.000000Z", "2030-10-27T08:00:00.000000Z"]
