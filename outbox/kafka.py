@@ -19,6 +19,7 @@ from workers.topics import HEADER_ALLOWANCE_BYTES
 
 _SLICE_SECONDS = 0.25
 _PATIENCE_AFTER_STOP_SECONDS = 2.0
+_HEARING_OUT_SECONDS = 5.0
 _METADATA_SECONDS = 5.0
 _LEARN_EVERY_SECONDS = 1.0
 _PRODUCER_LOG = logging.getLogger("kafka.producer")
@@ -226,15 +227,28 @@ class _Burst:
 
     def settle(self) -> Report:
         """Wait until the fate of all is known, or patience ends."""
-        while len(self._producer):
-            if not self._wait(self._producer.flush):
-                self._outage = self._outage or "Kafka has not acknowledged in time"
-                self._producer.purge()
-                self._wait(self._producer.flush)
-                break
+        while len(self._producer) and self._wait(self._producer.flush):
+            pass
+        if len(self._producer):
+            self._outage = self._outage or "Kafka has not acknowledged in time"
+            self._producer.purge()
+            self._hear_out()
         return self._report()
 
+    def _hear_out(self) -> None:
+        """Take the reports of what was purged. They are there, but a producer that ends breaks off telling them."""
+        ends_at = time.monotonic() + _HEARING_OUT_SECONDS
+        while len(self._producer) and time.monotonic() < ends_at:
+            self._serve(self._producer.flush)
+
     def _wait(self, serve: Callable[[float], object]) -> bool:
+        self._serve(serve)
+        if not self._is_stopping and not self._keep_going():
+            self._is_stopping = True
+            self._gives_up_at = min(self._gives_up_at, time.monotonic() + _PATIENCE_AFTER_STOP_SECONDS)
+        return time.monotonic() < self._gives_up_at
+
+    def _serve(self, serve: Callable[[float], object]) -> None:
         try:
             serve(_SLICE_SECONDS)
         except (KafkaException, SystemError):
@@ -244,10 +258,6 @@ class _Burst:
             self._has_ended = True
         if self._has_ended:  # what it has not sent, or would send again, it keeps for ever
             self._producer.purge(in_flight=False)
-        if not self._is_stopping and not self._keep_going():
-            self._is_stopping = True
-            self._gives_up_at = min(self._gives_up_at, time.monotonic() + _PATIENCE_AFTER_STOP_SECONDS)
-        return time.monotonic() < self._gives_up_at
 
     def _failed(self, row: Row, error: KafkaError | None, _message: object) -> None:
         if error is not None:
@@ -255,6 +265,8 @@ class _Burst:
 
     def _report(self) -> Report:
         report = Report(refused=self._refused, outage=self._outage)
+        if len(self._producer):  # failures alone are reported: while a report is missing, nothing counts as sent
+            return report
         if not self._errors:
             report.acked = self._sent
             return report

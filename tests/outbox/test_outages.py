@@ -1,5 +1,7 @@
 """A broker that is away holds everything and loses nothing."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -88,6 +90,22 @@ def test_a_restart_between_two_bursts_heals_by_itself(relay: RelayJob, stopped_k
 
     assert versions(bootstrap, event_id)[-3:] == [1, 2, 3]
     assert not OutboxParked.objects.exists()
+
+
+def test_a_broker_that_hangs_has_acknowledged_nothing(relay: RelayJob, embedded_kafka: EmbeddedKafka) -> None:
+    """The producer, purged, ends with a fatal error in the middle of its reports: those not told are no acks."""
+    tell([a_change()])
+    eventually(lambda: publishes_all(relay), "it has published, also if the broker has only just started", timeout=60)
+    assert embedded_kafka.pid is not None
+    tell(a_change() for _ in range(1_000))
+    os.kill(embedded_kafka.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(JobUnavailable):
+            relay_all(relay)
+
+        assert OutboxReady.objects.count() == 1_000
+    finally:
+        os.kill(embedded_kafka.pid, signal.SIGCONT)
 
 
 @pytest.mark.usefixtures("impatient")
