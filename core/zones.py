@@ -24,6 +24,11 @@ def _known() -> frozenset[str]:
     return frozenset(importlib.resources.files("tzdata").joinpath("zones").read_text().split())
 
 
+def is_known(name: str) -> bool:
+    """Whether `canonical` takes the name."""
+    return name in _in_use() or name in _known()
+
+
 def canonical(name: str) -> str:
     """The name under which a zone is stored: a legacy name (Asia/Calcutta) becomes today's (Asia/Kolkata).
 
@@ -31,7 +36,7 @@ def canonical(name: str) -> str:
     """
     if name in _in_use():
         return name
-    if name not in _known():
+    if not is_known(name):
         raise ValueError(f"{name[:64]!r} is not an IANA time zone, such as Europe/Moscow")
     target = _links().get(name, name)
     return "UTC" if target == "Etc/UTC" else target

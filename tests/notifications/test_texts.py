@@ -159,6 +159,17 @@ def test_a_lapse_offers_the_client_the_showcase_and_the_agents_next_free_slots(s
     assert "https://" not in owner.text
 
 
+def test_a_free_slot_in_a_zone_that_nobody_knows_is_not_offered_and_the_others_are() -> None:
+    the_usual_people()
+    for n, zone in enumerate(["Mars/Olympus", "Europe/Riga"], start=1):
+        SlotFactory.create(owner_user_id=AGENT, start_at=NOW + n * DAY, time_zone=zone)
+
+    told = letters(example(AppointmentCancelled, reason=CancelReason.EXPIRED))
+
+    offered = [line for line in told[Role.CLIENT].text.splitlines() if line.startswith("- ")]
+    assert offered == [f"- {wording.when(NOW + 2 * DAY, zone='Europe/Riga', locale='ru')}"]
+
+
 def test_a_reminder_of_a_pending_appointment_does_not_say_that_it_is_confirmed() -> None:
     the_usual_people()
     for locale in Locale.values:
