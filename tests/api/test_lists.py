@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from appointments import feeds
+from core.actors import Actor
 from core.ids import new_id
 from pin_calendar.models import AvailabilitySlot
 from reminders import schedule
@@ -226,6 +228,28 @@ def test_an_event_inside_all_its_offsets_is_warned_about(ahead: Any, warned: boo
     made = Caller().post("events", body).body
 
     assert [warning["code"] for warning in made["warnings"]] == (["no_reminder_will_be_sent"] if warned else [])
+
+
+def test_a_zone_that_nobody_knows_hurts_no_page() -> None:
+    """It can only have been written past the service; the record is shown as it is, and so are the others."""
+    me = Caller()
+    slots, appointments = [], []
+    for n, zone in enumerate(["Mars/Olympus", "Europe/Riga"], start=1):
+        fields = {"slot__owner_user_id": me.user_id, "slot__time_zone": zone, "calendar_event__time_zone": zone}
+        appointments.append(an_open_appointment(**fields, start_at=NOON + n * DAY))
+        slots.append(SlotFactory.create(owner_user_id=me.user_id, start_at=NOON + (n + 5) * DAY, time_zone=zone))
+    token = feeds.issue(actor=Actor.user(me.user_id, tenant_id=TENANT), shows_owned=True, as_of=NOON)
+
+    free = [str(slot.id) for slot in slots]
+    assert ids(NOBODY.get("slots", ownerId=me.user_id)) == free
+    assert ids(me.get("slots/mine")) == [*[str(appointment.slot_id) for appointment in appointments], *free]
+    assert ids(me.get("appointments")) == [str(appointment.id) for appointment in appointments]
+    events = [str(appointment.calendar_event_id) for appointment in appointments]
+    assert ids(me.get("events")) == events
+    assert [me.get(f"events/{event}").body["timeZone"] for event in events] == ["Mars/Olympus", "Europe/Riga"]
+    assert [event in NOBODY.get(f"feeds/{token}.ics").body for event in events] == [True, True]
+    cancelled = me.post(f"appointments/{appointments[0].id}/cancel").body
+    assert cancelled["status"] == "Cancelled"
 
 
 def test_an_event_that_wants_no_reminders_is_not_warned_about() -> None:

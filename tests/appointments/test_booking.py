@@ -12,6 +12,8 @@ from appointments.matrix import Party, Verb
 from appointments.models import Appointment
 from appointments.timeout import TimeoutJob
 from audit.models import AuditLine
+from contracts.base import Message
+from contracts.calendar import AppointmentBooked
 from core.actors import Actor
 from core.correlation import correlated
 from core.errors import NotFound
@@ -80,6 +82,21 @@ def test_the_constraint_alone_keeps_a_slot_to_one_live_appointment() -> None:
         book(slot)
 
     assert state.everything() == before
+
+
+def test_a_message_that_cannot_be_serialised_rolls_the_whole_booking_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    slot = SlotFactory.create()
+    before = state.everything()
+    monkeypatch.setattr(AppointmentBooked, "to_json", _no_json)
+
+    with pytest.raises(ValueError, match="surrogate"):
+        book(slot)
+
+    assert state.everything() == before
+
+
+def _no_json(_message: Message) -> str:
+    raise ValueError("a surrogate can't be encoded")
 
 
 def test_booked_30_minutes_ahead_reminds_nobody() -> None:

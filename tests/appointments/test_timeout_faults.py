@@ -6,6 +6,7 @@ import pytest
 
 from appointments.models import Appointment
 from appointments.timeout import TimeoutJob, TimeoutResult
+from contracts.calendar import EventStatusChanged
 from core import sql
 from outbox.models import OutboxMessage
 from tests import bulk
@@ -92,6 +93,27 @@ def test_an_item_that_the_database_refuses_is_isolated_and_the_rest_commits(
     assert [(record.status, record.version) for record in records] == [("Pending", 1), ("Booked", 1), ("Scheduled", 1)]
     assert OutboxMessage.objects.count() == 2 * 20
     assert expire(chunk_size=chunk_size) == TimeoutResult(failed_count=1)
+
+
+@CHUNKS
+def test_an_item_whose_message_cannot_be_serialised_is_rolled_back_alone(
+    chunk_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick, healthy = an_overdue_appointment(pending_expires_at=NOON - DAY), an_overdue_appointment()
+    serialise = EventStatusChanged.to_json
+
+    def fail_for_the_sick(message: EventStatusChanged) -> str:
+        if message.event_id == sick.calendar_event_id:
+            raise ValueError("a surrogate can't be encoded")
+        return serialise(message)
+
+    monkeypatch.setattr(EventStatusChanged, "to_json", fail_for_the_sick)
+
+    assert expire(chunk_size=chunk_size) == TimeoutResult(expired_count=1, slots_released_count=1, failed_count=1)
+
+    sick = Appointment.objects.get(pk=sick.pk)
+    assert (sick.status, sick.slot.status, sick.calendar_event.status) == ("Pending", "Booked", "Scheduled")
+    assert {body["appointmentId"] for _, body in state.told()} == {str(healthy.id)}
 
 
 @pytest.mark.parametrize("title", ["Показ для Анны", "Показ\nАнна, тел. 20000000", 'Показ "Анна"\nDETAIL: x\n\nАнна'])

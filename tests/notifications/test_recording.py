@@ -1,6 +1,7 @@
 """Who is told of which message, each person once."""
 
 import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from core.errors import InvalidField
 from core.ids import new_id
 from notifications import recording
 from notifications.models import Delivery, Recipient
+from tests.appointments.concurrently import together
 from tests.notifications.people import AGENT, CLIENT, NOW, OTHER_AGENT, a_person, example, the_usual_people
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +104,17 @@ def test_a_fact_is_told_once_under_whatever_message_id() -> None:
     for _ in range(3):
         record(example(ReminderDue))
     assert len(told()) == Delivery.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_fact_is_told_once_by_two_consumers_at_once() -> None:
+    the_usual_people()
+
+    outcomes = together(*[partial(record, example(ReminderDue))] * 4)
+
+    assert outcomes == [None] * 4
+    assert told() == {(user_id, role, "AppointmentReminder", "pending") for user_id, role in BOTH}
+    assert Delivery.objects.count() == 2
 
 
 def test_who_is_agent_and_client_at_a_time_is_told_once_as_the_agent() -> None:

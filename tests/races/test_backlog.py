@@ -32,7 +32,7 @@ def test_eight_timeout_workers_expire_each_of_5000_once_with_one_pair_of_message
     assert violations() == []
 
 
-def test_four_dispatchers_send_each_of_20000_once():
+def test_ac6_four_dispatchers_send_each_of_20000_once():
     bulk.overdue_appointments(10_000, as_of=clock.now(), lead_passed_every=1)
 
     results = run_together(4, DISPATCH, "--once", PATIENT, waiting_for="event_reminders")

@@ -101,6 +101,13 @@ def test_a_row_of_a_broken_state_costs_the_others_no_rollback():
     assert len(set(OutboxMessage.objects.values_list("created_at"))) == 1
 
 
+def test_a_corrupt_time_zone_hurts_nobody():
+    odd, *_ = many_due(3)
+    sql.execute("UPDATE calendar_events SET time_zone = 'Mars/Olympus' WHERE id = %s", [odd.event_id])
+
+    assert dispatch() == DispatchResult(sent_count=3)
+
+
 def test_a_healed_row_goes_out_in_the_next_run():
     poison = a_due_reminder()
     forbid(poison)
