@@ -127,8 +127,12 @@ def _lapsing(rows: Rows, as_of: datetime.datetime) -> Rows:
 
 
 def _in_conflict(rows: Rows, as_of: datetime.datetime) -> Rows:
-    left_behind = ReassignmentConflict.objects.filter(resolved_at__isnull=True).values("appointment_id")
-    return rows.filter(id__in=left_behind)
+    return rows.filter(id__in=ReassignmentConflict.objects.open(as_of).order_by().values("appointment_id"))
+
+
+def _open(rows: Any, as_of: datetime.datetime) -> Rows:
+    still_open: Rows = rows.open(as_of)
+    return still_open
 
 
 def _without_outcome(rows: Rows, as_of: datetime.datetime) -> Rows:
@@ -203,23 +207,20 @@ class AppointmentAdmin(RecordAdmin):
 class ReassignmentConflictAdmin(RecordAdmin):
     list_display = (
         columns.short_id("id", "conflict"),
-        columns.made("id", "state", lambda conflict, _id: show.badge("Resolved" if conflict.resolved_at else "Open")),
+        columns.made("id", "state", lambda conflict, _id: show.badge(conflict.state(conflict.seen_at))),
         columns.link("appointment_id", "appointment", to="appointments.appointment"),
         columns.short_id("from_owner_user_id", "from owner"),
         columns.short_id("to_owner_user_id", "to owner"),
         columns.instant("created_at", "since"),
     )
-    list_filter = (
-        one_of(
-            Question("open", "Open", lambda rows, _as_of: rows.filter(resolved_at=None).order_by("created_at", "id")),
-        ),
-    )
+    list_filter = (one_of(Question("open", "To be decided, oldest first", _open)),)
+    list_select_related = ("appointment__slot",)
     ids = ("id", "appointment_id")
     interventions = (RESOLVE,)
 
     def heading(self, record: ReassignmentConflict, *, as_of: datetime.datetime) -> tuple[Any, ...]:
         return (
-            show.badge("Resolved" if record.resolved_at else "Open"),
+            show.badge(record.state(as_of)),
             show.link("appointments.appointment", record.appointment_id, "its appointment"),
             show.moment(record.created_at, as_of=as_of),
         )

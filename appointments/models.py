@@ -99,6 +99,13 @@ class Appointment(models.Model):
         return f"appointment {self.id} ({self.status})"
 
 
+class ReassignmentConflictQuerySet(models.QuerySet["ReassignmentConflict"]):
+    def open(self, as_of: datetime.datetime) -> "ReassignmentConflictQuerySet":
+        """Those that somebody must decide: unresolved, of an appointment that is live and not over, oldest first."""
+        undecided = self.filter(resolved_at=None, appointment__status__in=LIVE, appointment__slot__end_at__gt=as_of)
+        return undecided.order_by("created_at", "id")
+
+
 class ReassignmentConflict(models.Model):
     """An appointment that a reassignment by the CRM left behind: its slot overlaps one of the new owner."""
 
@@ -110,6 +117,8 @@ class ReassignmentConflict(models.Model):
     correlation_id = models.UUIDField()
     created_at = models.DateTimeField()
     resolved_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ReassignmentConflictQuerySet.as_manager()
 
     class Meta:
         db_table = "reassignment_conflicts"
@@ -129,6 +138,13 @@ class ReassignmentConflict(models.Model):
 
     def __str__(self) -> str:
         return f"conflict of appointment {self.appointment_id}"
+
+    def state(self, as_of: datetime.datetime) -> str:
+        """Resolved by somebody, Over with its appointment, or still Open."""
+        if self.resolved_at:
+            return "Resolved"
+        is_ahead = self.appointment.status in LIVE and self.appointment.slot.end_at > as_of
+        return "Open" if is_ahead else "Over"
 
 
 class CalendarFeed(models.Model):

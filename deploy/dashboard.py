@@ -59,6 +59,12 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Timeout: oldest overdue request", {"": f"max({_TIMEOUT}_oldest_overdue_age_seconds)"}, "s", 300),
         Panel("Consumers: messages behind", {"": f"sum({_NOTIFICATIONS}_consumer_lag) + sum({_CRM}_consumer_lag)"}),
         Panel(
+            "Left behind by a reassignment, undecided", {"": "max(calendar_reassignment_conflicts_open)"}, red_from=1
+        ),
+        Panel(
+            "Reassignments that left appointments behind", {"": _rate(f"{_CRM}_reassignment_conflicts_total")}, "ops"
+        ),
+        Panel(
             "Timeout: expired by what became of the slot",
             {"{{slot_outcome}}": _rate(f"{_TIMEOUT}_items_total", by="slot_outcome")},
             "ops",

@@ -36,6 +36,7 @@ class Reading:
     sql: str
 
 
+OPEN_CONFLICTS = "calendar_reassignment_conflicts_open"
 _TIMEOUT, _DISPATCH = TimeoutJob.metrics_prefix, DispatchJob.metrics_prefix
 
 READINGS: tuple[Reading, ...] = (
@@ -82,6 +83,17 @@ READINGS: tuple[Reading, ...] = (
     Reading("calendar_outbox_parked", "Messages of blocked keys", "SELECT count(*) FROM outbox_parked"),
     Reading(
         "calendar_outbox_blocked_keys", "Keys that a message holds back", "SELECT count(*) FROM outbox_blocked_keys"
+    ),
+    Reading(
+        OPEN_CONFLICTS,
+        "Appointments, live and not over, that a reassignment left behind and that nobody has decided about",
+        """
+        SELECT count(DISTINCT conflict.appointment_id) FROM reassignment_conflicts AS conflict
+        JOIN appointments AS appointment ON appointment.id = conflict.appointment_id
+        JOIN availability_slots AS slot ON slot.id = appointment.slot_id
+        WHERE conflict.resolved_at IS NULL AND appointment.status IN ('Pending', 'Confirmed')
+          AND slot.end_at > %(as_of)s
+        """,
     ),
 )
 

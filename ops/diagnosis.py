@@ -11,6 +11,7 @@ from appointments.timeout import TimeoutJob
 from backoffice.show import distance
 from crm.job import CrmSyncJob
 from notifications.job import NotificationsJob
+from ops.collector import OPEN_CONFLICTS
 from ops.workforce import WORKERS, Record, Unheard
 from outbox.operations import ShardStatus
 from outbox.relay import RelayJob
@@ -52,7 +53,7 @@ class Facts:
 def diagnose(facts: Facts) -> list[Finding]:
     """The findings, the grave ones first; none when all is well."""
     findings = [*_silence(facts), *_lateness(facts), *_outbox(facts), *_consumers(facts), *_failures(facts)]
-    if conflicts := int(facts.value("reassignment_conflicts")):
+    if conflicts := int(facts.value(OPEN_CONFLICTS)):
         findings.append(
             Finding(
                 "",

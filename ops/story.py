@@ -112,7 +112,7 @@ def tell(subject: Subject) -> list[Step]:
         steps[message.created_at].notes.append(_message(message, traces))
     told = {message.dedup_key for message in traces.messages}
     loose += [_of_delivery(delivery) for delivery in traces.deliveries if delivery.fact not in told]
-    loose += [_of_conflict(conflict) for conflict in traces.conflicts]
+    loose += [_of_conflict(conflict, as_of=subject.as_of) for conflict in traces.conflicts]
     loose += _ahead(subject)
     for step in steps.values():
         step.run = traces.runs.get(step.correlation_id) if step.correlation_id else None
@@ -126,7 +126,9 @@ def _read(subject: Subject) -> _Traces:
     keys = [str(id_) for id_ in ids]
     messages: list[Any] = list(states.annotated(OutboxMessage.objects.filter(key__in=keys)).order_by("id"))
     conflicts = (
-        list(ReassignmentConflict.objects.filter(appointment=subject.appointment)) if subject.appointment else []
+        list(ReassignmentConflict.objects.filter(appointment=subject.appointment).select_related("appointment__slot"))
+        if subject.appointment
+        else []
     )
     deliveries = list(Delivery.objects.filter(subject_id__in=ids).order_by("id"))
     further = [message.message_id for message in messages] + [record.pk for record in (*conflicts, *deliveries)]
@@ -220,11 +222,11 @@ def _of_delivery(delivery: Delivery) -> Step:
     )
 
 
-def _of_conflict(conflict: ReassignmentConflict) -> Step:
+def _of_conflict(conflict: ReassignmentConflict, *, as_of: datetime.datetime) -> Step:
     return Step(
         conflict.created_at,
         "Left behind by a reassignment",
-        badge="Resolved" if conflict.resolved_at else "Open",
+        badge=conflict.state(as_of),
         why=f"its slot overlaps one of {conflict.to_owner_user_id}",
         notes=[Note("conflict", link=("appointments.reassignmentconflict", conflict.pk))],
     )

@@ -29,11 +29,6 @@ MORE: tuple[Reading, ...] = (
     ),
     Reading("deliveries_parked", "Deliveries given up", "SELECT count(*) FROM deliveries WHERE status = 'parked'"),
     Reading(
-        "reassignment_conflicts",
-        "Appointments left behind by a reassignment",
-        "SELECT count(*) FROM reassignment_conflicts WHERE resolved_at IS NULL",
-    ),
-    Reading(
         "writing_age_seconds",
         "Age of the oldest writing transaction, which holds the relay's floor",
         """
@@ -147,11 +142,12 @@ class Record:
 
 
 _RUNS = """
-SELECT run.job, floor(extract(epoch FROM run.started_at - %(since)s) / %(width)s)::int AS bucket, count(*),
+SELECT run.job, floor(extract(epoch FROM run.started_at - %(since)s) / %(width)s)::int AS bucket,
+       sum(coalesce((run.counts ->> 'cycles')::bigint, 1)),
        coalesce(sum((run.counts ->> worker.done)::bigint), 0),
        sum(coalesce((run.counts ->> 'failedCount')::bigint, (run.counts ->> 'failed')::bigint, 0)
            + (run.outcome = 'Failed')::int),
-       max(run.duration_ms), sum(run.duration_ms)
+       max(run.duration_ms / coalesce((run.counts ->> 'cycles')::bigint, 1)), sum(run.duration_ms)
 FROM jsonb_to_recordset(%(workers)s::jsonb) AS worker (job text, done text)
 JOIN job_runs AS run ON run.job = worker.job AND run.started_at >= %(since)s AND run.started_at < %(until)s
 GROUP BY run.job, bucket
@@ -175,7 +171,7 @@ def records(*, as_of: datetime.datetime, hours: int, buckets: int) -> dict[str, 
     for name, place, cycles, done, failed, longest_ms, sum_ms in sql.fetch(_RUNS, parameters):
         record = by_name[name]
         record.buckets[min(place, buckets - 1)] = Bucket(int(done), int(failed), longest_ms)
-        record.cycles += cycles
+        record.cycles += int(cycles)
         record.done += int(done)
         record.failed += int(failed)
         record.longest_ms = max(record.longest_ms, longest_ms)

@@ -31,15 +31,21 @@ def a_meeting_that_was() -> Appointment:
     return an_open_appointment(status="Confirmed", start_at=NOON - DAY)
 
 
-def a_conflict() -> ReassignmentConflict:
+def a_conflict(*, appointment: Appointment | None = None, **fields: Any) -> ReassignmentConflict:
     return ReassignmentConflict.objects.create(
         tenant_id=TENANT,
-        appointment=an_open_appointment(),
+        appointment=appointment or an_open_appointment(),
         from_owner_user_id=new_id(),
         to_owner_user_id=new_id(),
         correlation_id=new_id(),
         created_at=NOON - HOUR,
+        **fields,
     )
+
+
+def an_ended_conflict() -> ReassignmentConflict:
+    """Nobody has resolved it, and its appointment is declined."""
+    return a_conflict(appointment=an_open_appointment(status="Declined"))
 
 
 def a_parked_message() -> OutboxMessage:

@@ -63,7 +63,7 @@ TROUBLES = [
     facts(unheard=301),
     facts(deliveries_parked=2),
     facts(failed=1),
-    facts(reassignment_conflicts=1),
+    facts(calendar_reassignment_conflicts_open=1),
 ]
 JUST_WELL = [
     facts(silent_for=4 * MINUTE),

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from appointments import feeds
 from appointments.matrix import Verb
-from appointments.models import Appointment
+from appointments.models import Appointment, ReassignmentConflict
 from audit.models import AuditLine
 from backoffice import operators
 from backoffice.paging import BoundedPaginator
@@ -30,6 +30,7 @@ from tests.admin.rows import (
     a_run,
     a_slot,
     an_assignee_change,
+    an_ended_conflict,
     an_event,
 )
 from tests.factories import DAY, HOUR, MINUTE, NOON, an_open_appointment, an_overdue_appointment
@@ -133,7 +134,13 @@ def test_a_longer_list_asks_no_more_of_the_database(viewer: Client, model: type[
             lambda: an_open_appointment(status="Confirmed", start_at=NOON - DAY),
             [lambda: an_open_appointment(status="Confirmed"), an_open_appointment],
         ),
-        (Appointment, "conflict", lambda: a_conflict().appointment, [an_open_appointment]),
+        (
+            Appointment,
+            "conflict",
+            lambda: a_conflict().appointment,
+            [an_open_appointment, an_ended_conflict, lambda: a_conflict(resolved_at=NOON)],
+        ),
+        (ReassignmentConflict, "open", a_conflict, [an_ended_conflict, lambda: a_conflict(resolved_at=NOON)]),
         (AvailabilitySlot, "ahead", a_slot, [lambda: a_slot(start_at=NOON - DAY)]),
         (CalendarEvent, "over", lambda: an_event(start_at=NOON - DAY), [an_event]),
         (Delivery, "parked", a_delivery, [lambda: a_delivery("no_channel")]),

@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from core import clock, sql
 from core.ids import new_id
 from ops.collector import READINGS
-from tests.factories import HOUR, MINUTE, NOON, an_overdue_appointment
+from tests.admin.rows import a_conflict
+from tests.factories import DAY, HOUR, MINUTE, NOON, an_open_appointment, an_overdue_appointment
 from tests.ops import lives
 from workers.models import JobRun, Outcome
 
@@ -73,6 +74,16 @@ def test_parked_messages_are_told(client):
     seen = scrape(client)
 
     assert (seen["calendar_outbox_parked"], seen["calendar_outbox_blocked_keys"]) == (2, 1)
+
+
+@pytest.mark.django_db
+def test_conflicts_are_told_while_somebody_must_decide(client):
+    a_conflict()
+    a_conflict(resolved_at=NOON)
+    a_conflict(appointment=an_open_appointment(status="Cancelled", cancelled_by="Client"))
+    a_conflict(appointment=an_open_appointment(status="Confirmed", start_at=NOON - DAY))
+
+    assert scrape(client)["calendar_reassignment_conflicts_open"] == 1
 
 
 @pytest.mark.django_db
