@@ -1,4 +1,4 @@
-"""What the workers did: one row a cycle. Operators and the operations page read it; nothing in the domain does."""
+"""What the workers did. Operators and the operations page read it; nothing in the domain does."""
 
 import datetime
 from typing import ClassVar
@@ -19,7 +19,10 @@ class Outcome(models.TextChoices):
 
 
 class JobRun(models.Model):
-    """One cycle of a worker; `id` is the run's id and the correlation id of all that the cycle wrote and logged."""
+    """One cycle of a worker; `id` is the run's id and the correlation id of all that the cycle wrote and logged.
+
+    Where `counts` has `cycles`, it is the sum of so many: those of a job that `sums_up_cycles`.
+    """
 
     id = models.UUIDField(primary_key=True)
     job = models.TextField()

@@ -15,6 +15,7 @@ from workers.models import JobRun, Outcome
 
 log = logs.get(__name__)
 
+_SUMMED_UP = datetime.timedelta(seconds=10)
 _CYCLE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60)
 
 
@@ -55,6 +56,7 @@ class Reporter:
     def __init__(self, job: Job[Any], *, registry: CollectorRegistry) -> None:
         self._job = job
         self._instance = f"{socket.gethostname()}:{os.getpid()}"
+        self._shared: JobRun | None = None
         prefix = job.metrics_prefix
         self._duration = Histogram(
             f"{prefix}_cycle_duration_seconds", "Duration of a cycle", buckets=_CYCLE_BUCKETS, registry=registry
@@ -99,7 +101,27 @@ class Reporter:
         log.error("waiting for work failed", exc_info=error)
 
     def _record(self, turn: Turn) -> None:
-        run = JobRun(
+        try:
+            if self._add(turn):
+                return
+            run = self._run_of(turn)
+            run.save(force_insert=True)
+            self._shared = run if self._job.sums_up_cycles and turn.outcome is Outcome.SUCCEEDED else None
+        except Exception as error:  # the work is done and told in the log; a missing row must not undo it
+            log.warning("job run not recorded", run_id=str(turn.run_id), error=sentence(error))
+
+    def _add(self, turn: Turn) -> bool:
+        """To the row of the last cycles, while there is one that takes it: durations and counts add up."""
+        run = self._shared
+        if run is None or turn.outcome is not Outcome.SUCCEEDED or turn.as_of - run.started_at >= _SUMMED_UP:
+            return False
+        run.duration_ms += turn.duration_ms
+        added = {name: run.counts[name] + count for name, count in _counts(turn).items()}
+        run.counts = {"cycles": run.counts.get("cycles", 1) + 1, **added}
+        return bool(JobRun.objects.filter(id=run.id).update(duration_ms=run.duration_ms, counts=run.counts))
+
+    def _run_of(self, turn: Turn) -> JobRun:
+        return JobRun(
             id=turn.run_id,
             job=self._job.name,
             instance=self._instance,
@@ -107,13 +129,9 @@ class Reporter:
             started_at=turn.as_of,
             duration_ms=turn.duration_ms,
             outcome=turn.outcome,
-            counts={logs.camel(name): count for name, count in turn.counts.items()},
+            counts=_counts(turn),
             error=sentence(turn.error) if turn.error else "",
         )
-        try:
-            run.save(force_insert=True)
-        except Exception as error:  # the work is done and told in the log; a missing row must not undo it
-            log.warning("job run not recorded", run_id=str(turn.run_id), error=sentence(error))
 
     def _measure(self, result: CycleResult, *, as_of: datetime.datetime) -> None:
         try:
@@ -121,3 +139,7 @@ class Reporter:
             self._job_metrics.refresh(as_of)
         except Exception as error:  # metrics that are late must not fail a cycle that succeeded
             log.warning("metrics not refreshed", error=sentence(error))
+
+
+def _counts(turn: Turn) -> dict[str, int]:
+    return {logs.camel(name): count for name, count in turn.counts.items()}

@@ -200,6 +200,16 @@ def test_what_a_worker_did_stands_in_the_bar_of_its_time() -> None:
     assert record.last_success_at == NOON - SECOND + datetime.timedelta(milliseconds=40)
 
 
+def test_a_row_of_many_cycles_counts_as_many() -> None:
+    ran("outbox-relay", ago=MINUTE, ms=600, cycles=3, published=30, failed=1)
+    ran("outbox-relay", ago=2 * MINUTE, ms=250, published=5)
+
+    record = workforce.records(as_of=NOON, hours=1, buckets=60)["outbox-relay"]
+
+    assert (record.cycles, record.done, record.failed) == (4, 35, 1)
+    assert (record.mean_ms, record.longest_ms) == (212, 250)
+
+
 def test_a_message_counts_as_unheard_only_where_it_is_read_and_was_published() -> None:
     lives.a_request(as_of=NOON - 2 * MINUTE)
     waiting = workforce.unheard(as_of=NOON)

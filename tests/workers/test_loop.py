@@ -11,12 +11,13 @@ from django.db import DataError, OperationalError, transaction
 from prometheus_client import CollectorRegistry
 
 from core import clock, correlation, sql
+from core.ids import new_id
 from tests.workers.fakes import Doing, FakeJob, FakeResult, FakeTime, execute
 from workers import loop, models
 from workers.job import CycleResult, JobUnavailable, KeepGoing
 from workers.loop import Pace
 from workers.models import JobRun, Outcome
-from workers.reporting import Reporter, sentence
+from workers.reporting import Reporter, Turn, sentence
 from workers.stopping import Stop
 
 pytestmark = pytest.mark.django_db
@@ -279,6 +280,48 @@ def test_idle_cycles_of_a_busy_ticker_leave_no_row() -> None:
 
     _turn(Ticker(lambda _keep_going: FakeResult(done_count=1)))
     assert JobRun.objects.count() == 1
+
+
+def test_cycles_of_a_busy_ticker_share_a_row_for_ten_seconds() -> None:
+    class Ticker(FakeJob):
+        records_idle_cycles = False
+        sums_up_cycles = True
+
+    job = Ticker(lambda _keep_going: FakeResult(done_count=3))
+    reporter = Reporter(job, registry=CollectorRegistry())
+    start = clock.now()
+
+    def report(seconds: float, *, outcome: Outcome = Outcome.SUCCEEDED) -> None:
+        as_of = start + datetime.timedelta(seconds=seconds)
+        result = FakeResult(done_count=3, failed_count=1)
+        reporter.finished(Turn(run_id=new_id(), as_of=as_of, duration_seconds=0.2, outcome=outcome, result=result))
+
+    for seconds in (0, 4, 9.9, 10, 11):
+        report(seconds)
+    report(12, outcome=Outcome.FAILED)
+    report(13)
+
+    rows = JobRun.objects.order_by("started_at").values_list("counts", "duration_ms", "outcome")
+    assert list(rows) == [
+        ({"cycles": 3, "doneCount": 9, "failedCount": 3}, 600, Outcome.SUCCEEDED),
+        ({"cycles": 2, "doneCount": 6, "failedCount": 2}, 400, Outcome.SUCCEEDED),
+        ({"doneCount": 3, "failedCount": 1}, 200, Outcome.FAILED),
+        ({"doneCount": 3, "failedCount": 1}, 200, Outcome.SUCCEEDED),
+    ]
+
+
+def test_a_shared_row_that_is_gone_is_followed_by_a_new_one() -> None:
+    class Ticker(FakeJob):
+        sums_up_cycles = True
+
+    job = Ticker(lambda _keep_going: FakeResult(done_count=1))
+    reporter, stop = Reporter(job, registry=CollectorRegistry()), FakeTime(until=1e9).stop
+
+    loop.turn(job, pace=MINUTELY, stop=stop, reporter=reporter)
+    JobRun.objects.all().delete()
+    last = loop.turn(job, pace=MINUTELY, stop=stop, reporter=reporter)
+
+    assert [run.id for run in JobRun.objects.all()] == [last.run_id]
 
 
 def test_a_row_or_a_gauge_that_cannot_be_had_does_not_fail_the_cycle() -> None:
