@@ -8,13 +8,16 @@ from contextlib import suppress
 
 import pytest
 
+from contracts.calendar import ReminderDue
 from core.ids import new_id
 from dev.kafka import EmbeddedKafka
 from outbox import kafka, topics
-from outbox.models import OutboxBlockedKey, OutboxParked, OutboxReady
+from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
+from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.relaying import always, relay_all, tell, versions
+from tests.reminders.dispatching import a_due_reminder, dispatch
 from tests.waiting import eventually
 from workers.job import JobUnavailable
 from workers.topics import ensure
@@ -62,6 +65,30 @@ def test_everything_is_held_and_nothing_parked_while_the_broker_is_away(
     assert OutboxReady.objects.count() == 3
     assert not OutboxBlockedKey.objects.exists()
     assert not OutboxParked.objects.exists()
+
+
+def test_a_reminder_that_waited_for_a_broker_is_one_message_and_no_pile_of_copies(
+    relay: RelayJob, stopped_kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reminder, turns_in_vain = a_due_reminder(), 4
+    for _ in range(60):  # an hour of cycles
+        dispatch()
+    with monkeypatch.context() as patch:
+        patch.setattr(kafka, "patience_seconds", lambda: 1.0)
+        patch.setattr(kafka, "_METADATA_SECONDS", 1.0)
+        for _ in range(turns_in_vain):
+            with pytest.raises(JobUnavailable):
+                relay_all(relay)
+    [waiting] = OutboxMessage.objects.filter(topic=ReminderDue.TOPIC)
+
+    bootstrap = stopped_kafka.start()
+    ensure(topics.names())
+    eventually(lambda: publishes_all(relay), "all is published", timeout=60)
+
+    records = kafka_reader.read_all(bootstrap, [ReminderDue.TOPIC])
+    told = [record.message_id for record in records if record.value["reminderId"] == str(reminder.id)]
+    assert set(told) == {str(waiting.message_id)}
+    assert len(told) < turns_in_vain  # a second one is only sent when the first one's answer was lost
 
 
 def test_a_broker_that_comes_back_without_memory_gets_all_in_order(
