@@ -43,6 +43,10 @@ class Purge:
         """From the oldest message on."""
         self._after, self._deleted = 0, 0
 
+    def break_off(self) -> None:
+        """Until the next start."""
+        self._after = None
+
     def step(self, *, as_of: datetime.datetime) -> int:
         """Delete what is too old among the next BATCH messages; the number deleted."""
         if self._after is None:

@@ -56,9 +56,8 @@ class RelayMetrics:
             self._published.labels(topic).inc(count)
         acked_at = time.time()
         for row in rows[:: len(rows) // _OBSERVED_A_BURST + 1]:
-            # The message's id is a UUIDv7, made when publish was called: its first 48 bits are that millisecond.
-            told_at = (UUID(orjson.loads(row.headers)["ce_id"]).int >> 80) / 1000
-            self._latency.observe(max(0.0, acked_at - told_at))
+            if (told_at := _told_at(row)) is not None:
+                self._latency.observe(max(0.0, acked_at - told_at))
 
     def failed(self, topic: str, reason: str) -> None:
         """A message was refused, or was first in line when the broker was away."""
@@ -72,3 +71,11 @@ class RelayMetrics:
         self.oldest_age.set(max(0.0, (as_of - oldest_at).total_seconds()) if oldest_at else 0.0)
         self.blocked_keys.set(blocked_keys)
         self.parked.set(parked)
+
+
+def _told_at(row: Row) -> float | None:
+    """When publish was called: the message's id is a UUIDv7, whose first 48 bits are that millisecond."""
+    try:
+        return (UUID(orjson.loads(row.headers)["ce_id"]).int >> 80) / 1000
+    except (ValueError, KeyError, TypeError):  # headers that were changed by hand, and that Kafka takes all the same
+        return None

@@ -24,15 +24,14 @@ ON CONFLICT (topic, key) DO UPDATE SET
     reason = excluded.reason, error = excluded.error, attempt_count = b.attempt_count + 1,
     next_attempt_at = %(as_of)s + least(%(first_wait)s * power(2, least(b.attempt_count, 20)), %(longest_wait)s)
 """
-# What was freed since it was read stays in the queue: parked without a blocked key, nothing would ever call for it.
+# A key that a person has in hand is left alone with all its rows: some parked and some not would lose their order.
+_LOCK_HELD = """
+SELECT b.topic, b.key FROM unnest(%s::text[], %s::text[]) AS wanted(topic, key)
+JOIN outbox_blocked_keys AS b ON b.topic = wanted.topic AND b.key = wanted.key
+FOR SHARE OF b SKIP LOCKED
+"""
 _HOLD = f"""
-WITH held AS (
-    DELETE FROM outbox_ready WHERE ctid = ANY({queue.PLACES}) AND EXISTS (
-        SELECT FROM outbox_messages m JOIN outbox_blocked_keys b USING (topic, key)
-        WHERE m.id = outbox_ready.id FOR SHARE OF b
-    )
-    RETURNING id
-)
+WITH held AS (DELETE FROM outbox_ready WHERE ctid = ANY({queue.PLACES}) RETURNING id)
 INSERT INTO outbox_parked (id, topic, key, parked_at)
 SELECT held.id, m.topic, m.key, %(as_of)s
 FROM held CROSS JOIN LATERAL (SELECT topic, key FROM outbox_messages WHERE id = held.id LIMIT 1) AS m
@@ -42,13 +41,13 @@ _DUE = """
 SELECT topic, key, shard FROM outbox_blocked_keys
 WHERE next_attempt_at <= %s AND shard = ANY(%s) ORDER BY next_attempt_at LIMIT %s
 """
-_LOCK = "SELECT 1 FROM outbox_blocked_keys WHERE topic = %s AND key = %s FOR UPDATE"
+_LOCK = "SELECT 1 FROM outbox_blocked_keys WHERE topic = %s AND key = %s FOR UPDATE SKIP LOCKED"
 _PARKED = """
-SELECT p.id, %(shard)s::smallint, m.topic, m.key, m.payload, m.headers, true
+SELECT p.id, %(shard)s::smallint, m.topic, m.key, m.payload, m.headers, true, m.topic IS NULL
 FROM (
     SELECT id FROM outbox_parked WHERE topic = %(topic)s AND key = %(key)s ORDER BY id LIMIT %(limit)s
 ) AS p
-CROSS JOIN LATERAL (SELECT topic, key, payload, headers FROM outbox_messages WHERE id = p.id LIMIT 1) AS m
+LEFT JOIN LATERAL (SELECT topic, key, payload, headers FROM outbox_messages WHERE id = p.id LIMIT 1) AS m ON true
 ORDER BY p.id
 """
 _UNPARK = "DELETE FROM outbox_parked WHERE id = ANY(%s)"
@@ -84,8 +83,12 @@ def block(session: Session, row: Row, refusal: Refusal, *, as_of: datetime.datet
 
 
 def hold(session: Session, rows: Sequence[Row], *, as_of: datetime.datetime) -> int:
-    """Move rows out of the queue whose keys are still blocked; the number moved."""
-    return session.execute(_HOLD, {**queue.places(rows), "as_of": as_of}).rowcount
+    """Move rows out of the queue whose keys are still blocked, and in nobody else's hand; the number moved."""
+    keys = list({(row.topic, row.key) for row in rows})
+    with session.transaction():
+        locked = set(session.execute(_LOCK_HELD, [[topic for topic, _ in keys], [key for _, key in keys]]).fetchall())
+        held = [row for row in rows if (row.topic, row.key) in locked]
+        return session.execute(_HOLD, {**queue.places(held), "as_of": as_of}).rowcount if held else 0
 
 
 def due(session: Session, *, shards: Sequence[int], as_of: datetime.datetime, limit: int) -> list[BlockedKey]:
@@ -94,7 +97,7 @@ def due(session: Session, *, shards: Sequence[int], as_of: datetime.datetime, li
 
 
 def lock(session: Session, blocked: BlockedKey) -> bool:
-    """Take the blocked key for this transaction; False when it is not blocked any more."""
+    """Take the blocked key for this transaction; False when it is not blocked any more, or in another hand."""
     return session.execute(_LOCK, [blocked.topic, blocked.key]).fetchone() is not None
 
 

@@ -11,7 +11,10 @@ Session = psycopg.Connection[Any]
 
 
 class Row(NamedTuple):
-    """A message to be sent; `headers` is the JSON object of the Kafka headers."""
+    """A message to be sent; `headers` is the JSON object of the Kafka headers.
+
+    `is_missing`: somebody has deleted the message by hand, and this is what is left of it.
+    """
 
     id: int
     shard: int
@@ -20,6 +23,7 @@ class Row(NamedTuple):
     payload: str
     headers: str
     is_blocked: bool = False
+    is_missing: bool = False
 
 
 # The planner knows nothing of a queue that was empty when it was last analysed, nor of what comes after it has settled
@@ -77,11 +81,11 @@ def read_statement(shards: Sequence[int]) -> str:
         for shard in shards
     )
     return f"""
-        SELECT r.id, r.shard, m.topic, m.key, m.payload, m.headers, b.found IS NOT NULL
+        SELECT r.id, r.shard, m.topic, m.key, m.payload, m.headers, b.found IS NOT NULL, m.topic IS NULL
         FROM (SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %(limit)s) AS r
-        CROSS JOIN LATERAL (
+        LEFT JOIN LATERAL (
             SELECT topic, key, payload, headers FROM outbox_messages WHERE id = r.id LIMIT 1
-        ) AS m
+        ) AS m ON true
         LEFT JOIN LATERAL (
             SELECT true AS found FROM outbox_blocked_keys WHERE topic = m.topic AND key = m.key LIMIT 1
         ) AS b ON true

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from django.db import DatabaseError
 from prometheus_client import CollectorRegistry
 
 from core import logs
@@ -62,6 +63,8 @@ class RelayJob(Job[RelayResult]):
     def cycle(self, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing) -> RelayResult:
         tally = Tally()
         try:
+            # First: who can't reach the broker must not count among the relays, or shards are left to it.
+            self._sender.warm()
             if self._tenure is None:
                 self._tenure = Tenure(sender=self._sender, metrics=self._metrics)
             self._tenure.publish(tally, as_of=as_of, limit=limit, keep_going=keep_going)
@@ -71,13 +74,21 @@ class RelayJob(Job[RelayResult]):
         if self._purging.is_due():
             self._purge.start()
         if not tally.is_cut_short:
-            self._purge.step(as_of=as_of)
+            self._purge_on(as_of=as_of)
         return RelayResult(
             published_count=tally.published,
             failed_count=tally.failed,
             parked_count=tally.parked,
             is_batch_full=tally.is_cut_short,
         )
+
+    def _purge_on(self, *, as_of: datetime.datetime) -> None:
+        """Rows in other hands, or a slow disk, end this purge and nothing else: the next one comes in an hour."""
+        try:
+            self._purge.step(as_of=as_of)
+        except DatabaseError as error:
+            log.warning("outbox purge broken off", error=type(error).__name__)
+            self._purge.break_off()
 
     def wait_for_work(self, seconds: float, *, stop: Stop) -> None:
         """Until a NOTIFY comes; and once more NOTIFY_EVERY_SECONDS after one, for what writers then left unsaid."""

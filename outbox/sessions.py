@@ -7,6 +7,12 @@ from django.db import connection
 
 from workers.job import JobUnavailable
 
+# The server's own keepalives: they end the session, and with it the locks, of a relay whose host has gone without a
+# word. Those in the settings only tell us of the server.
+_SERVER_SIDE = (
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
+    "SET tcp_user_timeout = '20s'"
+)
 _DJANGO_ONLY = ("cursor_factory", "context", "prepare_threshold", "server_side_binding")
 
 
@@ -15,13 +21,17 @@ class PoolerDetected(JobUnavailable):
 
 
 def connect(application: str) -> psycopg.Connection[Any]:
-    """A session in autocommit mode with the time limits and keepalives of the settings; raises PoolerDetected."""
+    """A session in autocommit mode with the time limits of the settings, and keepalives on both sides.
+
+    Raises PoolerDetected.
+    """
     parameters: dict[str, Any] = {
         name: value for name, value in connection.get_connection_params().items() if name not in _DJANGO_ONLY
     }
     session = psycopg.connect(**{**parameters, "application_name": application, "autocommit": True})
     try:
         _refuse_pooler(session)
+        session.execute(_SERVER_SIDE)
     except BaseException:
         session.close()
         raise

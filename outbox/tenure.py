@@ -37,6 +37,11 @@ class Tally:
     parked: int = 0
     is_cut_short: bool = False
 
+    @property
+    def settled(self) -> int:
+        """Messages that are out of the queue, one way or another."""
+        return self.published + self.failed + self.parked
+
 
 class Every:
     """A gate that opens once each so many seconds, and the first time."""
@@ -89,7 +94,6 @@ class Tenure:
 
         Raises JobUnavailable when the broker is away; what was published is acknowledged then.
         """
-        self._sender.warm()
         self._rebalance()
         if self._retrying.is_due():
             self._retry(tally, as_of=as_of, keep_going=keep_going)
@@ -101,7 +105,10 @@ class Tenure:
             if not keep_going():
                 tally.is_cut_short = True
                 return
+            before = tally.settled
             self._publish_burst(rows, tally, as_of=as_of, keep_going=keep_going)
+            if tally.settled == before:
+                return  # all of it is of keys that a person has in hand: the next poll looks again
 
     def _rebalance(self) -> None:
         """Look for a change among the relays, now and then."""
@@ -125,9 +132,13 @@ class Tenure:
     def _publish_burst(
         self, rows: Sequence[Row], tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing
     ) -> None:
+        if any(row.is_missing for row in rows):
+            rows = self._without_missing(rows, tally)
         if held := [row for row in rows if row.is_blocked]:
             tally.parked += parking.hold(self.session, held, as_of=as_of)
             rows = [row for row in rows if not row.is_blocked]
+        if not rows:
+            return
         report = self._sender.send(rows, keep_going=keep_going)
         self._acknowledge(report.acked, tally)
         if report.refused:
@@ -135,6 +146,18 @@ class Tenure:
         elif report.outage:
             self._metrics.failed(rows[0].topic, "outage")
             raise JobUnavailable(report.outage)
+
+    def _without_missing(self, rows: Sequence[Row], tally: Tally) -> Sequence[Row]:
+        """Nothing can be sent of a message that is not there, and those behind it must not wait for it."""
+        missing = [row for row in rows if row.is_missing]
+        queue.acknowledge(self.session, missing)
+        self._told_missing(missing, tally)
+        return [row for row in rows if not row.is_missing]
+
+    def _told_missing(self, missing: Sequence[Row], tally: Tally) -> None:
+        for row in missing:
+            tally.failed += 1
+            log.error("outbox message missing", outbox_id=row.id, shard=row.shard)
 
     def _acknowledge(self, rows: Sequence[Row], tally: Tally) -> None:
         if rows:
@@ -156,6 +179,9 @@ class Tenure:
             if row not in report.refused:
                 stuck.add(key)
                 continue
+            if not keep_going():
+                tally.is_cut_short = True
+                return
             refusal = self._sender.send_one(row, keep_going=keep_going)
             if refusal is None:
                 self._acknowledge([row], tally)
@@ -171,6 +197,7 @@ class Tenure:
 
     def _retry(self, tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing) -> None:
         due = parking.due(self.session, shards=self.shards, as_of=as_of, limit=_RETRIED_KEYS)
+        retried = 0
         for blocked in due:
             if not keep_going():
                 tally.is_cut_short = True
@@ -178,10 +205,11 @@ class Tenure:
             outage = ""
             with self.session.transaction():
                 if parking.lock(self.session, blocked):
+                    retried += 1
                     outage = self._retry_key(blocked, tally, as_of=as_of, keep_going=keep_going)
             if outage:
                 raise JobUnavailable(outage)
-        if len(due) == _RETRIED_KEYS:
+        if retried and len(due) == _RETRIED_KEYS:
             self._retry_soon(tally)
 
     def _retry_soon(self, tally: Tally) -> None:
@@ -190,22 +218,43 @@ class Tenure:
         tally.is_cut_short = True
 
     def _retry_key(self, blocked: BlockedKey, tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing) -> str:
-        """Send what is parked of the key: the first alone and, if it passes, the others. Returns the outage, if any."""
-        rows = parking.parked(self.session, blocked, limit=_RETRIED_ROWS)
-        report = Report()
-        if rows and (refusal := self._sender.send_one(rows[0], keep_going=keep_going)):
-            report.refused[rows[0]] = refusal
-        elif rows:
-            report = self._sender.send(rows[1:], keep_going=keep_going)
-            report.acked.insert(0, rows[0])
-        passed = len(report.acked)
-        parking.release(self.session, blocked, rows[:passed])
-        self._metrics.published(rows[:passed])
-        tally.published += passed
-        if passed < len(rows) and (refusal := report.refused.get(rows[passed])):
-            parking.block(self.session, rows[passed], refusal, as_of=as_of)
-            self._told_refused(rows[passed], refusal.reason, tally)
-            return ""
-        if passed == _RETRIED_ROWS:
+        """Send what is parked of the key, as far as Kafka takes it. Returns the outage, if any."""
+        parked = parking.parked(self.session, blocked, limit=_RETRIED_ROWS)
+        missing = [row for row in parked if row.is_missing]
+        report = self._send_parked([row for row in parked if not row.is_missing], keep_going=keep_going)
+        parking.release(self.session, blocked, [*missing, *report.acked])
+        self._told_missing(missing, tally)
+        self._metrics.published(report.acked)
+        tally.published += len(report.acked)
+        for row, refusal in report.refused.items():
+            parking.block(self.session, row, refusal, as_of=as_of)
+            self._told_refused(row, refusal.reason, tally)
+        if len(missing) + len(report.acked) == _RETRIED_ROWS:
             self._retry_soon(tally)
         return report.outage
+
+    def _send_parked(self, rows: Sequence[Row], *, keep_going: KeepGoing) -> Report:
+        """The first alone and, if it passes, the others; alone too, where one of them has failed its whole batch."""
+        report = Report()
+        try:
+            self._send_alone(rows[:1], report, keep_going=keep_going)
+            if report.acked:
+                rest = self._sender.send(rows[1:], keep_going=keep_going)
+                report.acked += rest.acked
+                if rest.refused:
+                    self._send_alone(rows[len(report.acked) :], report, keep_going=keep_going)
+                else:
+                    report.outage = rest.outage
+        except JobUnavailable as error:  # what has passed so far is not to be repeated for it
+            report.outage = str(error)
+        return report
+
+    def _send_alone(self, rows: Sequence[Row], report: Report, *, keep_going: KeepGoing) -> None:
+        """One after the other, up to the first that is refused."""
+        for row in rows:
+            if not keep_going():
+                return
+            if refusal := self._sender.send_one(row, keep_going=keep_going):
+                report.refused[row] = refusal
+                return
+            report.acked.append(row)

@@ -293,6 +293,22 @@ def test_an_innocent_message_of_a_refused_batch_is_published(broker: MockBroker,
         assert versions(broker.bootstrap, event_id) == [1]
 
 
+def test_a_retry_finds_the_second_poison_message_of_a_key_at_once(broker: MockBroker, relay_to_mock: RelayJob) -> None:
+    """It fails its whole batch, and by one message a retry the key would need days to reach it."""
+    event_id = new_id()
+    tell(a_change(event_id, version=version) for version in range(1, 6))
+    too_large = KafkaError.MSG_SIZE_TOO_LARGE
+    broker.refuse(too_large, too_large)
+    relay_all(relay_to_mock)
+    assert parked_versions(event_id) == [1, 2, 3, 4, 5]
+
+    broker.refuse(KafkaError.NO_ERROR, too_large, KafkaError.NO_ERROR, KafkaError.NO_ERROR, too_large)
+    attempt_again(relay_to_mock)
+
+    assert versions(broker.bootstrap, event_id) == [1, 2, 3]
+    assert parked_versions(event_id) == [4, 5]
+
+
 def test_too_few_replicas_are_an_outage_that_parks_nothing(
     broker: MockBroker, relay_to_mock: RelayJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from outbox.relay import RelayJob
 from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.relaying import TOPIC, always, poison, relay_all, tell, versions
-from tests.waiting import eventually
 from workers.job import is_infrastructure_error
 from workers.stopping import Stop
 
@@ -228,22 +227,6 @@ def index_entries_read(relay: RelayJob) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname LIKE 'outbox%'")
         return int(cursor.fetchone()[0])
-
-
-def test_relays_share_the_shards_fairly_and_take_over_from_the_dead(relay: RelayJob) -> None:
-    def shards(job: RelayJob) -> list[int]:
-        relay_all(job)
-        return job._tenure.shards if job._tenure else []
-
-    eventually(lambda: len(shards(relay)) == 8, "the only relay owns all")
-    other = RelayJob()
-    try:
-        eventually(lambda: len(shards(relay)) == len(shards(other)) == 4, "two relays share")
-        assert set(shards(relay)) | set(shards(other)) == set(range(8))
-    finally:
-        other.close()
-
-    eventually(lambda: len(shards(relay)) == 8, "the survivor owns all")
 
 
 def test_a_relay_that_lost_its_session_publishes_nothing(relay: RelayJob, bootstrap: str) -> None:
