@@ -100,6 +100,32 @@ ROWS: dict[str, list[Panel]] = {
             },
             "ops",
         ),
+        Panel(
+            "Relay and consumers: since the last success",
+            {"relay": _since(_RELAY), "notifications": _since(_NOTIFICATIONS), "crm-sync": _since(_CRM)},
+            "s",
+        ),
+        Panel(
+            "Relay and consumers: duration of a cycle",
+            {
+                f"{name} {legend}": query
+                for name, prefix in {"relay": _RELAY, "notifications": _NOTIFICATIONS, "crm-sync": _CRM}.items()
+                for legend, query in _quantiles(f"{prefix}_cycle_duration_seconds").items()
+            },
+            "s",
+        ),
+        Panel(
+            "Cycles that ran out of their time",
+            {
+                "timeout": _rate(f"{_TIMEOUT}_overruns_total"),
+                "dispatcher": _rate(f"{_DISPATCH}_overruns_total"),
+                "relay": _rate(f"{_RELAY}_overruns_total"),
+                "notifications": _rate(f"{_NOTIFICATIONS}_overruns_total"),
+                "crm-sync": _rate(f"{_CRM}_overruns_total"),
+            },
+            "ops",
+        ),
+        Panel("Deadlines of the CRM", {"{{applied}}": _rate(f"{_CRM}_deadlines_total", by="applied")}, "ops"),
     ],
     "Outbox": [
         Panel("Oldest message not yet published", {"": f"max({_OUTBOX}_oldest_age_seconds)"}, "s", 60),
@@ -138,6 +164,14 @@ ROWS: dict[str, list[Panel]] = {
         Panel("From due to sent", _quantiles(f"{_DISPATCH}_lag_seconds"), "s"),
         Panel("Duration of a run", _quantiles(f"{_DISPATCH}_cycle_duration_seconds"), "s"),
         Panel("From what happened to its mail", _quantiles(f"{_NOTIFICATIONS}_delivery_delay_seconds"), "s"),
+        Panel(
+            "Attempts to send, and channels found away",
+            {
+                "{{outcome}}": _rate(f"{_NOTIFICATIONS}_deliveries_total", by="outcome"),
+                "away: {{channel}}": _rate(f"{_NOTIFICATIONS}_channel_outages_total", by="channel"),
+            },
+            "ops",
+        ),
     ],
     "API": [
         Panel(

@@ -1,5 +1,6 @@
 """All roles as real processes: what is told of them, what is not, and how they end."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -210,6 +211,16 @@ def test_every_role_ends_with_0_on_sigterm(seen: Seen) -> None:
 def test_a_metric_of_the_specs_is_told_and_watched(seen: Seen, name: str) -> None:
     assert name in system.declared(seen.pages)
     assert name in watching.metrics_in(watching.queries())
+
+
+def test_every_metric_of_ours_is_in_an_alert_or_a_panel(seen: Seen) -> None:
+    """Those of a histogram by any of its samples; when a counter was made is of no interest."""
+
+    def families(names: set[str]) -> set[str]:
+        ours = {name for name in names if name.startswith("calendar_") and not name.endswith("_created")}
+        return {re.sub("_(bucket|sum|count)$", "", name) for name in ours}
+
+    assert sorted(families(system.declared(seen.pages)) - families(watching.metrics_in(watching.queries()))) == []
 
 
 def test_what_is_watched_is_told(seen: Seen) -> None:
