@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
 
-from appointments import conflicts, decisions, matrix, reassignment
+from appointments import conflicts, decisions, feeds, matrix, reassignment
 from appointments.matrix import Party, Verb, When
 from appointments.models import LIVE, Appointment, AppointmentStatus, CalendarFeed, ReassignmentConflict
 from backoffice import columns, show
@@ -113,6 +113,26 @@ RESOLVE = Intervention(
     carry_out=_resolve,
     is_offered=lambda conflict, _as_of: conflict.resolved_at is None,
     version_of=lambda conflict: str(conflict.id),
+)
+
+
+def _revoke(feed: CalendarFeed, order: Order) -> str:
+    feeds.revoke_for(feed.id, actor=order.actor, as_of=order.as_of, seen_token_of=order.seen)
+    return f"Calendar feed {feed.id} is revoked"
+
+
+REVOKE = Intervention(
+    name="revoke",
+    label="Revoke",
+    consequence=(
+        "The secret address of this calendar is good no more: every program that reads it gets nothing. The person "
+        "can ask for a new address at any time."
+    ),
+    permission="appointments.revoke_calendarfeed",
+    carry_out=_revoke,
+    is_offered=lambda feed, _as_of: feed.revoked_at is None,
+    version_of=lambda feed: feed.token_of,
+    is_grave=True,
 )
 
 
@@ -236,6 +256,8 @@ class CalendarFeedAdmin(RecordAdmin):
         columns.instant("created_at", "since"),
     )
     ids = ("id", "user_id")
+    search_help_text = "An id, whole: of a feed or a person"
+    interventions = (REVOKE,)
     fieldsets = (("Record", {"fields": ("id", "user_id", "tenant_id", "shows_owned", "created_at", "revoked_at")}),)
 
     def heading(self, record: CalendarFeed, *, as_of: datetime.datetime) -> tuple[Any, ...]:

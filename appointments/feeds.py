@@ -5,11 +5,17 @@ import hashlib
 import secrets
 from uuid import UUID
 
+from django.conf import settings
+from django.db import transaction
+
 from appointments.models import Appointment, CalendarFeed
 from appointments.vcalendar import vcalendar
+from audit import log as audit_log
+from audit.log import Line
+from audit.models import Aggregate
 from core import logs
-from core.actors import Actor
-from core.errors import Inconsistent, NotFound
+from core.actors import Actor, ActorKind
+from core.errors import Inconsistent, NotFound, Refused, VersionConflict
 from pin_calendar import agenda
 
 log = logs.get(__name__)
@@ -18,6 +24,10 @@ BACK = datetime.timedelta(days=30)
 AHEAD = datetime.timedelta(days=366)
 MAX_EVENTS = 500
 _ZONES_AHEAD = 2 * AHEAD
+
+
+class AlreadyRevoked(Refused):
+    code = "already_revoked"
 
 
 def issue(*, actor: Actor, shows_owned: bool, as_of: datetime.datetime) -> str:
@@ -50,6 +60,27 @@ def revoke(*, actor: Actor, as_of: datetime.datetime) -> None:
     if not live.update(revoked_at=as_of):
         raise NotFound("there is no calendar feed")
     log.info("calendar feed revoked", user_id=str(user_id))
+
+
+@transaction.atomic(durable=True)
+def revoke_for(feed_id: UUID, *, actor: Actor, as_of: datetime.datetime, seen_token_of: str) -> CalendarFeed:
+    """The token is good no more, by an operator's hand; its person can ask for a new one.
+
+    Raises NotFound, VersionConflict when the token is not that of `seen_token_of`, AlreadyRevoked.
+    """
+    feed = CalendarFeed.objects.select_for_update().filter(id=feed_id).first()
+    if feed is None or actor.kind is not ActorKind.OPERATOR:
+        raise NotFound(f"there is no calendar feed {feed_id}")
+    if feed.token_of != seen_token_of:
+        raise VersionConflict(f"calendar feed {feed_id} has a new token since then")
+    if feed.revoked_at is not None:
+        raise AlreadyRevoked(f"calendar feed {feed_id} is revoked already")
+    feed.revoked_at = as_of
+    feed.save(update_fields=["revoked_at"])
+    # Who is a client alone has no tenant; the platform they are a client of has.
+    tenant_id = feed.tenant_id or settings.ENV.pin_platform_tenant_id
+    audit_log.record([Line(Aggregate.FEED, feed.id, tenant_id, "revoke", "Live", "Revoked")], actor=actor, as_of=as_of)
+    return feed
 
 
 def read(token: str, *, as_of: datetime.datetime) -> bytes:

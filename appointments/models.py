@@ -160,6 +160,7 @@ class CalendarFeed(models.Model):
 
     class Meta:
         db_table = "calendar_feeds"
+        permissions = [("revoke_calendarfeed", "Can revoke people's calendar feeds")]
         constraints = [
             models.UniqueConstraint(
                 fields=["user_id", "tenant_id"], nulls_distinct=False, name="uq_calendar_feeds_one_a_person_and_tenant"
@@ -169,3 +170,8 @@ class CalendarFeed(models.Model):
 
     def __str__(self) -> str:
         return f"calendar feed of user {self.user_id}"
+
+    @property
+    def token_of(self) -> str:
+        """Tells one token of the feed from the next: when it was made."""
+        return self.created_at.isoformat()

@@ -14,6 +14,7 @@ class Aggregate(models.TextChoices):
     MESSAGE = "Message"  # of the outbox, by its message_id
     CONFLICT = "Conflict"  # of a reassignment
     DELIVERY = "Delivery"  # of a notification
+    FEED = "Feed"  # a person's calendar address
 
 
 class AuditLine(models.Model):

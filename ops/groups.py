@@ -11,6 +11,7 @@ _INTERVENTIONS = (
     ("appointments", "decide_appointment"),
     ("appointments", "reassign_appointment"),
     ("appointments", "resolve_reassignmentconflict"),
+    ("appointments", "revoke_calendarfeed"),
     ("pin_calendar", "withdraw_availabilityslot"),
     ("pin_calendar", "finish_calendarevent"),
     ("outbox", "retry_outboxmessage"),

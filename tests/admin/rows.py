@@ -1,9 +1,11 @@
 """Rows for the back office, made past the use cases where these would take long to bring them about."""
 
+import datetime
 from typing import Any
+from uuid import UUID
 
-from appointments import rescheduling
-from appointments.models import Appointment, ReassignmentConflict
+from appointments import feeds, rescheduling
+from appointments.models import Appointment, CalendarFeed, ReassignmentConflict
 from contracts.calendar import AppointmentRescheduled
 from core import sql
 from core.actors import Actor
@@ -41,6 +43,13 @@ def a_conflict(*, appointment: Appointment | None = None, **fields: Any) -> Reas
         created_at=NOON - HOUR,
         **fields,
     )
+
+
+def a_feed(*, user_id: UUID | None = None, as_of: datetime.datetime = NOON) -> CalendarFeed:
+    """Of a client, so of no tenant."""
+    user_id = user_id or new_id()
+    feeds.issue(actor=Actor.user(user_id), shows_owned=False, as_of=as_of)
+    return CalendarFeed.objects.get(user_id=user_id)
 
 
 def an_ended_conflict() -> ReassignmentConflict:

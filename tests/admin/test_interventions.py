@@ -20,8 +20,8 @@ from outbox import operations
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked
 from pin_calendar.models import AvailabilitySlot, CalendarEvent
 from tests.admin.pages import buttons, confirm, intervention_url, record_url, submit, text_of
-from tests.admin.rows import a_conflict, a_delivery, a_meeting_that_was, a_parked_message, a_slot, an_event
-from tests.factories import DAY, HOUR, NOON, an_open_appointment
+from tests.admin.rows import a_conflict, a_delivery, a_feed, a_meeting_that_was, a_parked_message, a_slot, an_event
+from tests.factories import DAY, HOUR, MINUTE, NOON, an_open_appointment
 
 pytestmark = pytest.mark.django_db
 
@@ -50,6 +50,7 @@ CASES = [
     Case(an_event, "complete", {"status": "Completed"}),
     Case(an_event, "cancel", {"status": "Cancelled", "cancel_reason": "ill"}, {"reason": "ill"}),
     Case(a_conflict, "resolve", {"resolved_at": NOON}),
+    Case(a_feed, "revoke", {"revoked_at": NOON}),
     Case(a_delivery, "resend", {"status": "pending", "attempts": 0, "next_attempt_at": NOON}),
 ]
 
@@ -131,6 +132,19 @@ def test_what_has_changed_since_the_page_is_not_overwritten(operator: Client) ->
     assert told == f"Nothing was changed: appointment {record.id} has version 2, not 1."
     assert Appointment.objects.get(id=record.id).status == "Pending"
     assert not LogEntry.objects.exists()
+
+
+def test_a_feed_that_got_a_new_address_meanwhile_is_not_revoked(operator: Client) -> None:
+    feed = a_feed()
+    url = intervention_url(feed, "revoke")
+    seen = operator.get(url).context["form"].initial["seen"]
+    a_feed(user_id=feed.user_id, as_of=NOON + MINUTE)
+
+    told = submit(operator, url, seen=seen)
+
+    assert told == f"Nothing was changed: calendar feed {feed.id} has a new token since then."
+    feed.refresh_from_db()
+    assert feed.revoked_at is None
 
 
 def test_a_second_click_changes_nothing_more(operator: Client) -> None:
