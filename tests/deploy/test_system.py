@@ -24,6 +24,7 @@ from ops import demo_data
 from outbox import topics
 from tests import kafka_reader
 from tests.deploy import compose, prometheus, system, watching
+from tests.dev.processes import ROOT
 from tests.notifications.mail_server import mail_server
 from tests.waiting import eventually
 from tests.workers.processes import database_url
@@ -225,6 +226,14 @@ def test_every_metric_of_ours_is_in_an_alert_or_a_panel(seen: Seen) -> None:
 
 def test_what_is_watched_is_told(seen: Seen) -> None:
     assert watching.metrics_in(watching.queries()) - system.declared(seen.pages) == set()
+
+
+def test_what_runbooks_name_is_told(seen: Seen) -> None:
+    texts = [path.read_text() for path in (ROOT / "docs/runbooks").glob("*.md")]
+    named = {name for text in texts for name in re.findall(r"`(calendar_\w+)`", text)}
+
+    assert "calendar_outbox_parked" in named
+    assert named - system.declared(seen.pages) == set()
 
 
 def test_backlogs_ages_and_last_successes_have_two_sources(seen: Seen) -> None:
