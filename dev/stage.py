@@ -141,7 +141,9 @@ class Stage:
 
     def _start_web(self) -> None:
         gunicorn = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py", "--log-level", "warning"]
-        self._start("web", [*gunicorn, "--bind", self._address, "config.wsgi"], WEB_CONCURRENCY="1")
+        # Static files come from where the packages have them, and whitenoise warns that nobody has collected them.
+        quiet = {"WEB_CONCURRENCY": "1", "PYTHONWARNINGS": "ignore:No directory at"}
+        self._start("web", [*gunicorn, "--bind", self._address, "config.wsgi"], **quiet)
 
     def _web_status(self) -> int | None:
         try:
