@@ -69,6 +69,35 @@ def template(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def bare(*tables: str) -> Iterator[None]:
+    """Millions of rows go into tables without indexes and keys in minutes; after the block all these are made anew."""
+    named = {"tables": list(tables)}
+    keys = sql.fetch(
+        """
+        SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE contype IN ('f', 'p', 'u', 'x') AND ARRAY[conrelid, confrelid] && %(tables)s::regclass[]::oid[]
+        ORDER BY contype <> 'f'
+        """,
+        named,
+    )
+    for table, key, _ in keys:
+        sql.execute(f"ALTER TABLE {table} DROP CONSTRAINT {key}")
+    indexes = sql.fetch(
+        "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index"
+        " WHERE indrelid = ANY(%(tables)s::regclass[])",
+        named,
+    )
+    for index, _ in indexes:
+        sql.execute(f"DROP INDEX {index}")
+    yield
+    sql.execute("SET maintenance_work_mem = '1GB'")
+    for _, definition in indexes:
+        sql.execute(definition)
+    for table, key, definition in reversed(keys):
+        sql.execute(f"ALTER TABLE {table} ADD CONSTRAINT {key} {definition}")
+
+
+@contextmanager
 def copy(of: str) -> Iterator[None]:
     """A fresh copy of a template, in use for the block, with its pages in memory and nothing left to be written."""
     home, name = str(connection.settings_dict["NAME"]), f"{of}_copy"
