@@ -1,4 +1,4 @@
-"""The relay: against the bare producer, behind a dead key, side by side, and against a published package."""
+"""The relay: against the bare producer, behind a dead key, side by side, and against published packages."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from django.core.management import call_command
 
 from benchmarks import database, messages
-from benchmarks.peers import Absent, ReliableOutbox
+from benchmarks.peers import outboxes
+from benchmarks.peers.project import present
 from benchmarks.processes import worker
 from benchmarks.runner import Contender, Report, Row, rates, ratio
 from core import sql
@@ -126,7 +127,7 @@ def _park_behind_a_dead_key(count: int) -> None:
 
 
 def measure(*, runs: int, items: int) -> Report:
-    """All in one run; the package over a sample, since a rate is a rate."""
+    """All in one run; the packages over a sample, since a rate is a rate."""
     call_command("ensure_topics", verbosity=0)
     with database.template("empty"):
         pass
@@ -150,22 +151,22 @@ def measure(*, runs: int, items: int) -> Report:
         "is read back from Kafka: once, in order within its key. The bare producer has the relay's settings, and its "
         f"records in memory. Broker: {database.broker()}."
     ]
-    try:
-        peer = ReliableOutbox(messages=items // 50)
-    except Absent as why:
-        remarks.append(f"django-reliable-outbox could not be measured here: {why}.")
-    else:
-        contenders.append(Contender(peer.name, peer.publish, peer.prepared))
+    peers = present(outboxes.all_of(count=items // 50), remarks=remarks)
+    contenders += [Contender(peer.name, peer.publish, peer.prepared, peer.check) for peer in peers]
     measured = rates(contenders, runs=runs)
     rows = [
         Row(ours, bare, ratio(measured, ours, bare), 0.3),
         Row(dead, ours, ratio(measured, dead, ours), 0.95),
         Row(two, ours, ratio(measured, two, ours), 1),
         Row(four, ours, ratio(measured, four, ours), 1),
+        *(Row(ours, peer.name, ratio(measured, ours, peer.name), 50) for peer in peers),
     ]
-    if len(contenders) > 5:
-        rows.append(Row(ours, peer.name, ratio(measured, ours, peer.name), 50))
-        remarks.append(peer.remark)
+    if peers:
+        remarks.append(
+            f"The published packages: {items // 50:,} messages of about {messages.BYTES} bytes and {messages.KEYS:,} "
+            "keys, one worker, in an environment of its own; every message is read back from Kafka, once. "
+            + " ".join(peer.remark for peer in peers)
+        )
     for name in ("empty", "dead"):
         database.drop(name)
     return Report(
