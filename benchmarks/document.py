@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import confluent_kafka
@@ -18,17 +19,19 @@ _HEAD = """# Benchmarks
 Printed by `make bench`; `make bench ARGS=--help` tells the choices. Contenders run side by side in one go, each on a
 fresh copy of the same database, in turn, at least three times; a ratio is that of the medians. PostgreSQL is as durable
 as in production (fsync on). Server, client and log share the machine, so trust the ratios, and of them those of one
-table. The data is made by counting, ids are random: there is no seed to choose.
+table. The data is made by counting, ids are random: there is no seed to choose. Published packages are installed into
+`.peers`, each in an environment of its own; PEER_PYTHON names a Python 3.12 for the one that needs it.
 """
+_SECTION = re.compile(r"<!-- (\w+) -->.*?<!-- /\1 -->", re.DOTALL)
 
 
-def write(report: Report) -> None:
-    """Put the report's section in place of the former one, or at the end."""
-    text = DOCUMENT.read_text() if DOCUMENT.exists() else _HEAD
-    section = f"<!-- {report.subject} -->\n{report.markdown()}\n\n_{conditions()}_\n<!-- /{report.subject} -->"
-    former = re.compile(f"<!-- {report.subject} -->.*<!-- /{report.subject} -->", re.DOTALL)
-    text = former.sub(lambda _: section, text) if former.search(text) else f"{text}\n{section}\n"
-    DOCUMENT.write_text(text)
+def write(report: Report, *, order: Sequence[str]) -> None:
+    """Put the report's section in place of the former one; the sections of other subjects stay as they are."""
+    text = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    sections = {found[1]: found[0] for found in _SECTION.finditer(text)}
+    name = report.subject
+    sections[name] = f"<!-- {name} -->\n{report.markdown()}\n\n_{conditions()}_\n<!-- /{name} -->"
+    DOCUMENT.write_text(_HEAD + "".join(f"\n{sections[name]}\n" for name in order if name in sections))
 
 
 def conditions() -> str:

@@ -20,6 +20,11 @@ class Worker:
         self._process = process
         self._log = log
 
+    def wait(self, seconds: float) -> None:
+        """Until it has ended by itself, and well."""
+        if self._process.wait(seconds):
+            self.refuse_to_be_dead()
+
     def refuse_to_be_dead(self) -> None:
         if self._process.poll() is not None:
             raise RuntimeError(f"a worker ended with {self._process.returncode}:\n{last_lines(self._log)}")

@@ -107,7 +107,8 @@ def by_worker() -> int:
     return int(json.loads(out.getvalue())["sentCount"])
 
 
-def _check(items: int, *, expected: int) -> None:
+def check(items: int, *, expected: int) -> None:
+    """Every one was changed, once, with its messages."""
     [(sent, ready)] = sql.fetch(
         "SELECT (SELECT count(*) FROM event_reminders WHERE status = 'Sent'), (SELECT count(*) FROM outbox_ready)"
     )
@@ -125,7 +126,7 @@ def measure(*, runs: int, items: int) -> Report:
     ours, bound, loop = "dispatcher", f"UPDATE … RETURNING feeding an INSERT, chunks of {CHUNK}", "plain ORM loop"
 
     def contender(name: str, run: "partial[int]", of: str, expected: int) -> Contender:
-        return Contender(name, run, partial(database.copy, of), partial(_check, expected=expected))
+        return Contender(name, run, partial(database.copy, of), partial(check, expected=expected))
 
     measured = rates(
         [

@@ -48,6 +48,8 @@ class Row:
     target: float
     is_at_most: bool = False
     unit: str = ""
+    why: str = ""
+    """What a profile says of it; printed when the target is missed."""
 
     @property
     def is_met(self) -> bool:
@@ -85,7 +87,8 @@ class Report:
             "|---|---|---|",
             *(f"| {name} | {_figure(statistics.median(runs))} | {_figures(runs)} |" for name, runs in self.figures),
         ]
-        for remark in self.remarks:
+        missed = (f"Missed, {row.what}: {row.why}" for row in self.rows if row.why and not row.is_met)
+        for remark in (*missed, *self.remarks):
             lines += ["", remark]
         return "\n".join(lines)
 
