@@ -115,7 +115,7 @@ def measure_showcase(*, runs: int, slots: int) -> Report:
     ask, contenders = _client(), []
     for name, count in (("few", _FEW), ("many", slots)):
         console.print(f"  publishing {count:,} slots")
-        with database.template(name):
+        with database.template(name), database.bare("availability_slots"):
             _publish(count)
         for which, target in ((_FIRST, "/api/v1/slots"), (_MIDDLE, _page_in_the_middle(ask, name))):
             read = partial(_read_pages, ask, target)
