@@ -35,7 +35,7 @@ def _decision(
         return f"Appointment {appointment.id} is {change.after.status}"
 
     def is_offered(appointment: Appointment, as_of: datetime.datetime) -> bool:
-        row = matrix.find(verb, Party.OWNER, AppointmentStatus(appointment.status))
+        row = matrix.find(verb, Party.OWNER, AppointmentStatus(appointment.status), auto_confirm=False)
         return row is not None and (row.when is When.FROM_START) == (as_of >= appointment.slot.start_at)
 
     return Intervention(
@@ -187,27 +187,20 @@ class AppointmentAdmin(RecordAdmin):
     ids = ("id", "owner_user_id", "client_user_id", "slot_id", "calendar_event_id")
     search_help_text = "An id, whole: of an appointment, its slot or event, an owner or a client"
     interventions = (*DECISIONS, REASSIGN)
-    fieldsets = (
-        (
-            "Record",
-            {
-                "fields": (
-                    "id",
-                    "status",
-                    "pending_expires_at",
-                    "cancelled_by",
-                    "cancel_reason",
-                    "slot",
-                    "calendar_event",
-                    "owner_user_id",
-                    "client_user_id",
-                    "tenant_id",
-                    "version",
-                    "created_at",
-                    "updated_at",
-                )
-            },
-        ),
+    fields = (
+        "id",
+        "status",
+        "pending_expires_at",
+        "cancelled_by",
+        "cancel_reason",
+        "slot",
+        "calendar_event",
+        "owner_user_id",
+        "client_user_id",
+        "tenant_id",
+        "version",
+        "created_at",
+        "updated_at",
     )
 
     def get_queryset(self, request: HttpRequest) -> Rows:
@@ -258,7 +251,7 @@ class CalendarFeedAdmin(RecordAdmin):
     ids = ("id", "user_id")
     search_help_text = "An id, whole: of a feed or a person"
     interventions = (REVOKE,)
-    fieldsets = (("Record", {"fields": ("id", "user_id", "tenant_id", "shows_owned", "created_at", "revoked_at")}),)
+    fields = ("id", "user_id", "tenant_id", "shows_owned", "created_at", "revoked_at")
 
     def heading(self, record: CalendarFeed, *, as_of: datetime.datetime) -> tuple[Any, ...]:
         return (

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from backoffice import operators
+from backoffice.records import ListAdmin
 
 if TYPE_CHECKING:  # UserAdmin is generic for type checkers only
     Base = UserAdmin[User]
@@ -20,11 +21,12 @@ admin.site.unregister(User)
 
 
 @admin.register(User)
-class OperatorAdmin(Base):
+class OperatorAdmin(ListAdmin, Base):
     """Users with the id that the audit log knows them by; deactivated, never deleted, so that it stays readable."""
 
     list_display = ("username", "is_active", "is_staff", "is_superuser", "last_login")
     readonly_fields = ("audit_id", "last_login", "date_joined")
+    show_facets = admin.ShowFacets.NEVER
     search_help_text = "A name, or an id from the audit log"
     fieldsets = (
         (None, {"fields": ("username", "password", "audit_id")}),

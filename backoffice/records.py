@@ -26,13 +26,33 @@ else:
     Base = admin.ModelAdmin
 
 
-class RecordAdmin(Base):
+def _in_css(label: str) -> str:
+    """The label as the inside of a string of CSS; what is no letter, digit or blank is escaped."""
+    capital = label[:1].upper() + label[1:]
+    return "".join(sign if sign.isalnum() or sign == " " else f"\\{ord(sign):x} " for sign in capital)
+
+
+class ListAdmin(Base):
+    """A list whose rows are cards on a phone, each value with its column's name."""
+
+    change_list_template = "backoffice/list.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        columns = self.get_list_display(request)
+        labels = [
+            (getattr(column, "__name__", column), _in_css(str(label_for_field(column, self.model, self))))
+            for column in columns
+        ]
+        context = {"labels": labels, "title": str(self.opts.verbose_name_plural).capitalize()}
+        return super().changelist_view(request, context | (extra_context or {}))
+
+
+class RecordAdmin(ListAdmin):
     """A subclass names its columns, the ids that people may paste into the search, its questions and interventions.
 
     No COUNT of the whole table, no sorting that an index does not give: `newest_first` is by a key that grows.
     """
 
-    change_list_template = "backoffice/list.html"
     change_form_template = "backoffice/record.html"
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -62,6 +82,9 @@ class RecordAdmin(Base):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(seen_at=seen_at)
         return rows.order_by(*self.newest_first)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return (("Record", {"fields": self.get_fields(request, obj)}),)
+
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         return self.ids
 
@@ -85,12 +108,7 @@ class RecordAdmin(Base):
         return [path("<path:object_id>/do/<slug:name>/", view, name=name), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        columns = self.get_list_display(request)
-        labels = [
-            (getattr(column, "__name__", column), label_for_field(column, self.model, self)) for column in columns
-        ]
-        context = {"labels": labels, "title": str(self.opts.verbose_name_plural).capitalize()}
-        page = super().changelist_view(request, context | (extra_context or {}))
+        page = super().changelist_view(request, extra_context)
         if isinstance(page, TemplateResponse) and (changes := (page.context_data or {}).get("cl")):
             self.complete(list(changes.result_list))
         return page

@@ -1,6 +1,8 @@
 """How values look: statuses as badges, ids short, instants with their distance, records as links."""
 
+import contextlib
 import datetime
+import json
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -49,6 +51,13 @@ def link(model: str, key: Any, text: Any = "") -> SafeString | str:
     return format_html('<a href="{}">{}</a>', url, text or short(key))
 
 
+def document(text: str) -> SafeString:
+    """JSON, laid out; any other text as it is."""
+    with contextlib.suppress(ValueError):
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return format_html('<pre class="payload">{}</pre>', text)
+
+
 def distance(span: datetime.timedelta | float) -> str:
     """A length of time in its two largest units, as people say it."""
     seconds = int(span.total_seconds() if isinstance(span, datetime.timedelta) else span)
@@ -69,9 +78,10 @@ def moment(instant: datetime.datetime | None, *, as_of: datetime.datetime) -> Sa
     if instant is None:
         return NOTHING
     away = distance(instant - as_of)
+    aside = f"in {away}" if instant > as_of else f"{away} ago"
     return format_html(
         '<time datetime="{}">{}</time> <span class="away">{}</span>',
         instant.isoformat(),
         instant.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S"),
-        f"in {away}" if instant > as_of else f"{away} ago",
+        "now" if away == distance(0) else aside,
     )

@@ -1,8 +1,11 @@
 """What the CRM told, and what its leads are told, in the back office."""
 
+import datetime
+from typing import Any
+
 from django.contrib import admin
 
-from backoffice import columns
+from backoffice import columns, show
 from backoffice.records import RecordAdmin
 from crm.models import AssigneeChange, Deadline, LeadFeedEntry
 
@@ -20,6 +23,10 @@ class DeadlineAdmin(RecordAdmin):
     list_filter = ("state",)
     ids = ("id", "event_id")
     search_help_text = "An id, whole: of a deadline or its event"
+
+    def heading(self, record: Deadline, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        event = show.link("pin_calendar.calendarevent", record.event_id, "its event") if record.event_id else "no event"
+        return (show.badge(record.state), event, show.moment(record.updated_at, as_of=as_of))
 
 
 @admin.register(AssigneeChange)
@@ -46,3 +53,10 @@ class LeadFeedEntryAdmin(RecordAdmin):
     )
     list_filter = ("event",)
     ordering = newest_first = ("-id",)
+
+    def heading(self, record: LeadFeedEntry, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        return (
+            record.text,
+            show.moment(record.occurred_at, as_of=as_of),
+            show.link("appointments.appointment", record.appointment_id, "its appointment"),
+        )

@@ -1,32 +1,29 @@
 """Who can be told, and what was told to whom, in the back office."""
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 
 from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
 from backoffice.paging import BoundedPaginator
-from backoffice.records import RecordAdmin
+from backoffice.records import ListAdmin, RecordAdmin
 from notifications.models import Delivery, Recipient, Status
-
-if TYPE_CHECKING:  # ModelAdmin is generic for type checkers only
-    Base = admin.ModelAdmin[Recipient]
-else:
-    Base = admin.ModelAdmin
 
 
 @admin.register(Recipient)
-class RecipientAdmin(Base):
+class RecipientAdmin(ListAdmin):
     """The only personal data there is; fed by the platform, corrected by hand here."""
 
+    show_facets = admin.ShowFacets.NEVER
     list_display = ("user_id", "email", "locale", "channels", "is_active")
     list_filter = ("is_active", "locale")
     search_fields = ("user_id__exact",)
     search_help_text = "The id of a person, whole"
     ordering = ("user_id",)
     sortable_by = ()
+    actions = None
     paginator = BoundedPaginator
     show_full_result_count = False
     list_per_page = 50
@@ -70,6 +67,27 @@ class DeliveryAdmin(RecordAdmin):
         "kind",
     )
     ids = ("id", "subject_id", "recipient_user_id")
+    fields = (
+        "kind",
+        "role",
+        "recipient_user_id",
+        "channel",
+        "status",
+        "attempts",
+        "next_attempt_at",
+        "error",
+        "sent_at",
+        "subject_id",
+        "fact",
+        "topic",
+        "body",
+        "message_id",
+        "tenant_id",
+        "correlation_id",
+        "created_at",
+        "updated_at",
+    )
+    readonly_fields = ("body",)
     search_help_text = "An id, whole: of a delivery, an appointment, an event or a recipient"
 
     def heading(self, record: Delivery, *, as_of: datetime.datetime) -> tuple[Any, ...]:
@@ -79,3 +97,7 @@ class DeliveryAdmin(RecordAdmin):
             f"{record.channel or 'no channel'} to {record.role.replace('_', ' ')}",
             show.moment(record.created_at, as_of=as_of),
         )
+
+    @admin.display(description="payload")
+    def body(self, record: Delivery) -> Any:
+        return show.document(record.payload)

@@ -10,6 +10,8 @@ from django.utils.html import format_html
 
 from appointments.admin import AppointmentAdmin
 from appointments.models import Appointment
+from audit.admin import AuditLineAdmin
+from audit.models import Aggregate, AuditLine
 from backoffice import show
 from backoffice.interventions import Intervention, Order
 from backoffice.records import RecordAdmin
@@ -21,6 +23,7 @@ from ops import operations, resending
 from ops.story import Note, Step, Subject, tell
 from pin_calendar.admin import AvailabilitySlotAdmin, CalendarEventAdmin
 from pin_calendar.models import AvailabilitySlot, CalendarEvent
+from workers.models import JobRun
 
 site = cast(Site, admin.site)
 site.add_page(Page("operations", "operations/", operations.page, label="Operations", permission=operations.PERMISSION))
@@ -70,6 +73,7 @@ admin.site.unregister(Appointment)
 admin.site.unregister(CalendarEvent)
 admin.site.unregister(AvailabilitySlot)
 admin.site.unregister(Delivery)
+admin.site.unregister(AuditLine)
 
 
 @admin.register(Appointment)
@@ -117,3 +121,34 @@ RESEND = Intervention(
 @admin.register(Delivery)
 class DeliveryResendAdmin(DeliveryAdmin):
     interventions = (RESEND,)
+
+    def heading(self, record: Delivery, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        is_appointments = Appointment.objects.filter(id=record.subject_id).exists()
+        model = "appointments.appointment" if is_appointments else "pin_calendar.calendarevent"
+        text = "its appointment" if is_appointments else "its event"
+        return (*super().heading(record, as_of=as_of), show.link(model, record.subject_id, text))
+
+
+# Whose page has the story of which line.
+_PAGES = {
+    Aggregate.APPOINTMENT: "appointments.appointment",
+    Aggregate.SLOT: "pin_calendar.availabilityslot",
+    Aggregate.EVENT: "pin_calendar.calendarevent",
+    Aggregate.CONFLICT: "appointments.reassignmentconflict",
+    Aggregate.DELIVERY: "notifications.delivery",
+    Aggregate.FEED: "appointments.calendarfeed",
+}
+
+
+@admin.register(AuditLine)
+class AuditLineLinksAdmin(AuditLineAdmin):
+    def heading(self, record: AuditLine, *, as_of: datetime.datetime) -> tuple[Any, ...]:
+        parts = [record.verb.replace("_", " "), show.moment(record.occurred_at, as_of=as_of)]
+        if model := _PAGES.get(Aggregate(record.aggregate)):
+            parts.append(show.link(model, record.aggregate_id, f"its {record.aggregate.lower()}"))
+        else:  # a message is known by another id than its page
+            found = f"{reverse('admin:outbox_outboxmessage_changelist')}?q={record.aggregate_id}"
+            parts.append(format_html('<a href="{}">its message</a>', found))
+        if JobRun.objects.filter(id=record.correlation_id).exists():
+            parts.append(show.link("workers.jobrun", record.correlation_id, "the run that did it"))
+        return tuple(parts)

@@ -39,6 +39,8 @@ _TITLES: dict[tuple[str, str], str] = {
     (Aggregate.EVENT, "edit"): "Edited",
     (Aggregate.EVENT, "complete"): "Completed",
     (Aggregate.EVENT, "cancel"): "Cancelled",
+    (Aggregate.EVENT, "follow_crm"): "Set as the CRM told",
+    (Aggregate.EVENT, "reassign"): "Handed over to another owner",
     (Aggregate.SLOT, "publish"): "Published",
     (Aggregate.SLOT, "edit"): "Edited",
     (Aggregate.SLOT, "withdraw"): "Withdrawn",
@@ -47,10 +49,12 @@ _TITLES: dict[tuple[str, str], str] = {
     (Aggregate.SLOT, Verb.DECLINE): "Given back, the request was declined",
     (Aggregate.SLOT, Verb.CANCEL): "Given back, the appointment was cancelled",
     (Aggregate.SLOT, Verb.RESCHEDULE): "An appointment moved",
+    (Aggregate.SLOT, "reassign"): "Handed over to another owner",
     (Aggregate.MESSAGE, "retry"): "Retry of a message asked for",
     (Aggregate.MESSAGE, "skip"): "A message was skipped",
     (Aggregate.CONFLICT, "resolve"): "The conflict was resolved",
     (Aggregate.DELIVERY, "resend"): "A delivery is sent again",
+    (Aggregate.FEED, "revoke"): "The calendar feed was revoked",
 }
 _OF_MESSAGES = {"reminder-due": "Reminder sent"}
 _KINDS = {ActorKind.USER: "user", ActorKind.TENANT_ADMIN: "tenant admin", ActorKind.SYSTEM: "system"}

@@ -1,14 +1,12 @@
 """Messages in the back office: where each is, and the two things to be done with one that can't be published."""
 
 import datetime
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
-from django.utils.html import format_html
 
 from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
@@ -153,13 +151,13 @@ class OutboxMessageAdmin(RecordAdmin):
     def its_state(self, record: Any) -> Any:
         return show.badge(record.state)
 
-    @admin.display(description="why it is parked", empty_value=show.NOTHING)
+    @admin.display(description="why it is parked")
     def why_parked(self, record: Any) -> Any:
         if record.state not in (State.BLOCKING, State.PARKED):
-            return None
+            return show.NOTHING
         blocked = OutboxBlockedKey.objects.filter(topic=record.topic, key=record.key).first()
         if blocked is None:
-            return None
+            return show.NOTHING
         return (
             f"{blocked.reason}: {blocked.error} ({blocked.attempt_count} attempts since "
             f"{blocked.blocked_at:%Y-%m-%d %H:%M:%S}, the next at {blocked.next_attempt_at:%H:%M:%S})"
@@ -167,8 +165,4 @@ class OutboxMessageAdmin(RecordAdmin):
 
     @admin.display(description="payload")
     def body(self, record: OutboxMessage) -> Any:
-        try:
-            text = json.dumps(json.loads(record.payload), indent=2, ensure_ascii=False)
-        except ValueError:
-            text = record.payload
-        return format_html('<pre class="payload">{}</pre>', text)
+        return show.document(record.payload)

@@ -41,7 +41,7 @@ class AvailabilitySlotAdmin(RecordAdmin):
         columns.instant("start_at", "starts"),
         columns.text("time_zone", "time zone"),
         columns.text("min_lead_time_minutes", "lead (min)"),
-        "auto_confirm",
+        columns.made("auto_confirm", "confirms by itself", lambda _slot, does: "yes" if does else "no"),
         columns.short_id("owner_user_id", "owner"),
     )
     list_filter = (one_of(Question("ahead", "Available and ahead, soonest first", _bookable)), "status")

@@ -8,14 +8,12 @@ from django.db import connection, models
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from appointments import feeds
 from appointments.matrix import Verb
 from appointments.models import Appointment, ReassignmentConflict
 from audit.models import AuditLine
 from backoffice import operators
 from backoffice.paging import BoundedPaginator
 from backoffice.records import RecordAdmin
-from core.actors import Actor
 from core.ids import new_id
 from notifications.models import Delivery, Recipient
 from outbox.models import OutboxMessage, OutboxParked, OutboxReady
@@ -26,6 +24,7 @@ from tests.admin.rows import (
     a_conflict,
     a_deadline,
     a_delivery,
+    a_feed,
     a_lead_feed_entry,
     a_run,
     a_slot,
@@ -52,7 +51,7 @@ def one_of_each() -> None:
     an_assignee_change()
     a_lead_feed_entry()
     a_deadline()
-    feeds.issue(actor=Actor.user(new_id()), shows_owned=False, as_of=NOON)
+    a_feed()
     ProcessedMessage.objects.create(consumer="notifications", message_id=new_id(), processed_at=NOON)
 
 
@@ -227,6 +226,12 @@ def test_a_message_is_found_by_what_it_tells_of(viewer: Client) -> None:
     rows = viewer.get(list_url(OutboxMessage, f"?q={request.id}")).context["cl"].result_list
 
     assert [row.key for row in rows] == [str(request.id)]
+
+
+def test_a_card_of_a_list_has_names_that_css_understands(admin_client: Client) -> None:
+    page = admin_client.get(list_url(Recipient)).content.decode()
+
+    assert '.field-email::before { content: "E\\2d mail"; }' in page
 
 
 def test_rows_are_counted_up_to_a_bound(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:

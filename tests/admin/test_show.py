@@ -37,6 +37,7 @@ def test_a_length_of_time_is_said_in_two_units_at_most(seconds: int, said: str) 
 def test_a_moment_tells_how_far_it_is() -> None:
     assert "1 h ago" in show.moment(NOON - HOUR, as_of=NOON)
     assert "in 1 h" in show.moment(NOON + HOUR, as_of=NOON)
+    assert ">now<" in show.moment(NOON + datetime.timedelta(milliseconds=999), as_of=NOON)
     assert show.moment(None, as_of=NOON) == show.NOTHING
 
 
@@ -71,3 +72,10 @@ def test_the_groups_are_made_once_and_keep_what_else_they_may() -> None:
     assert "view_recipient" not in viewers
     assert viewers < operators
     assert {"decide_appointment", "skip_outboxmessage", "view_recipient"} <= operators
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [('{"a":"ы"}', "{\n  &quot;a&quot;: &quot;ы&quot;\n}"), ("<no json>", "&lt;no json&gt;")]
+)
+def test_json_is_laid_out_and_anything_else_shown_as_it_is(text: str, shown: str) -> None:
+    assert show.document(text) == f'<pre class="payload">{shown}</pre>'

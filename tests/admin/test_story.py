@@ -11,11 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from appointments import rescheduling
 from appointments.matrix import Verb
 from appointments.models import Appointment
+from audit.models import AuditLine
 from core import sql
 from core.actors import Actor
 from core.ids import new_id
 from crm.models import LeadFeedEntry
 from notifications.models import Delivery
+from ops import wording
 from ops.story import Note, Step, Subject, tell
 from outbox.models import OutboxBlockedKey, OutboxMessage
 from pin_calendar import diary
@@ -216,6 +218,15 @@ def test_deliveries_outlive_their_messages_in_the_story() -> None:
     steps = story_of(request.id)
 
     assert ("Told: appointment-booked", [("email to client", "parked")]) in [(s.title, told(s)) for s in steps]
+
+
+def test_every_trace_has_words_of_its_own() -> None:
+    lives.all_of_them()
+    of_the_crm = [AuditLine(aggregate="Event", verb=verb) for verb in ("follow_crm", "reassign")]
+
+    lines = [*AuditLine.objects.exclude(aggregate="Event"), *of_the_crm]
+
+    assert {wording.title(line) for line in lines if wording.title(line).startswith(line.aggregate)} == set()
 
 
 def test_the_page_of_an_appointment_tells_it_in_order(viewer: Client) -> None:
