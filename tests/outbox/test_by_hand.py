@@ -7,13 +7,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 
 from core.ids import new_id
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from tests.outbox.messages import NOON, a_change
-from tests.outbox.relaying import poison, relay_all, tell, versions
+from tests.outbox.relaying import TOPIC, poison, relay_all, tell, versions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOON + datetime.timedelta(hours=1)
@@ -110,3 +111,20 @@ def test_a_purge_that_meets_rows_in_other_hands_leaves_the_publishing_alone(rela
     assert versions(bootstrap, event_id) == [1]
     assert not relay._purge.is_running
     assert OutboxMessage.objects.count() == 2
+
+
+def test_the_commands_say_in_a_sentence_that_rows_are_in_other_hands(relay: RelayJob) -> None:
+    event_id = new_id()
+    tell([a_change(event_id)])
+    poison(event_id)
+    relay_all(relay)
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '50ms'")
+
+    with somebody_who_holds("outbox_blocked_keys"):
+        for arguments in (["retry", "--all"], ["skip", TOPIC, str(event_id)]):
+            with pytest.raises(CommandError, match="away or busy") as caught:
+                call_command("outbox_parked", *arguments)
+            assert caught.value.returncode == 1
+
+    assert OutboxParked.objects.count() == 1

@@ -9,6 +9,7 @@ from core import clock
 from core.actors import Actor
 from core.errors import Refused
 from outbox import operations
+from workers import outages
 from workers.job import JobUnavailable
 from workers.preview import print_rows
 
@@ -17,7 +18,7 @@ class Command(BaseCommand):
     help = (
         "Messages that Kafka refused, and those that wait behind them. `list` shows the blocked keys; `retry` makes "
         "their next attempt due at once; `skip` gives up the first message of a key, after copying it to <topic>.dlt, "
-        "so that the others go out. Exit codes: 0 done; 1 Kafka was away or refused; 2 no such blocked "
+        "so that the others go out. Exit codes: 0 done; 1 Kafka or the database was away or refused; 2 no such blocked "
         "key or a bad argument."
     )
     requires_system_checks = ()
@@ -36,15 +37,16 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         as_of, actor, by = clock.now(), Actor.operator(), f"shell:{getpass.getuser()}"
         try:
-            match options["action"]:
-                case "list":
-                    print_rows(operations.blocked_keys(), out=self.stdout)
-                case "retry":
-                    count = operations.retry(*(options["key"] or ()), actor=actor, by=by, as_of=as_of)
-                    self.stdout.write(f"{count} keys will be retried by the relay")
-                case "skip":
-                    skipped = operations.skip(options["topic"], options["key"], actor=actor, by=by, as_of=as_of)
-                    self.stdout.write(f"message {skipped} skipped")
+            with outages.told():
+                match options["action"]:
+                    case "list":
+                        print_rows(operations.blocked_keys(), out=self.stdout)
+                    case "retry":
+                        count = operations.retry(*(options["key"] or ()), actor=actor, by=by, as_of=as_of)
+                        self.stdout.write(f"{count} keys will be retried by the relay")
+                    case "skip":
+                        skipped = operations.skip(options["topic"], options["key"], actor=actor, by=by, as_of=as_of)
+                        self.stdout.write(f"message {skipped} skipped")
         except JobUnavailable as error:
             raise CommandError(str(error), returncode=1) from error
         except operations.CannotDeadLetter as error:
