@@ -262,3 +262,10 @@ def test_every_statement_finds_the_due_rows_by_a_partial_index(is_analysed):
         assert any(index in plan for index in _OF_PENDING_ROWS_ALONE), plan
         assert "Seq Scan" not in plan
         assert "Sort" not in plan
+
+
+def test_a_pause_that_makes_late_reminders_stale_is_refused_at_start():
+    with pytest.raises(CommandError, match="two such ticks") as caught:
+        call_command("run_reminder_dispatch", "--once", "--interval", "301")
+
+    assert caught.value.returncode == 2

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.core.management.base import CommandError
 
 from reminders.dispatch import DispatchJob
 from workers.command import WorkerCommand
@@ -20,7 +21,10 @@ class Command(WorkerCommand):
     supports_preview = True
 
     def make_job(self, options: Mapping[str, Any]) -> DispatchJob:
-        return DispatchJob(stale_after=datetime.timedelta(minutes=settings.ENV.reminder_stale_after_minutes))
+        minutes = settings.ENV.reminder_stale_after_minutes
+        if minutes * 60 < 2 * options.get("interval", 0):  # as the settings refuse it: late is not yet stale
+            raise CommandError("--interval: REMINDER_STALE_AFTER_MINUTES must be at least two such ticks", returncode=2)
+        return DispatchJob(stale_after=datetime.timedelta(minutes=minutes))
 
     def default_pace(self) -> Pace:
         env = settings.ENV
