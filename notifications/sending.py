@@ -81,16 +81,16 @@ class Sender:
 
     def _send(self, delivery: Delivery, *, through: Channel) -> str:
         to, as_of = Recipient.objects.filter(user_id=delivery.recipient_user_id).first(), clock.now()
-        obstacle = _obstacle(delivery, to, as_of=as_of)
-        if to is None or obstacle is not None:
-            return self._settle(delivery, obstacle or Status.NO_CHANNEL)
         try:
+            obstacle = _obstacle(delivery, to, as_of=as_of)
+            if to is None or obstacle is not None:
+                return self._settle(delivery, obstacle or Status.NO_CHANNEL)
             through.send(rendering.render(delivery, to=to, as_of=as_of), to=to)
         except Unreachable as error:
             return self._leave_alone(delivery, error)
         except Refused as error:
             outcome = self._retry_or_park(delivery, str(error), is_permanent=error.is_permanent)
-        except Exception as error:  # one that can't be rendered or sent must not hold up the others
+        except Exception as error:  # one that can't be read, rendered or sent must not hold up the others
             if is_infrastructure_error(error):
                 raise
             # The class alone: its text may hold an address.

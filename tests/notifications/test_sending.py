@@ -186,6 +186,18 @@ def test_one_that_can_not_be_rendered_does_not_hold_up_the_others(
     assert Delivery.objects.get(recipient_user_id=CLIENT).error == "KeyError"
 
 
+def test_one_whose_message_can_not_be_read_is_parked_and_does_not_hold_up_the_others(
+    reminded: MailServer, settings: Any
+) -> None:
+    settings.ENV = settings.ENV.model_copy(update={"notifications_max_attempts": 1})
+    Delivery.objects.filter(recipient_user_id=AGENT).update(payload="{}", next_attempt_at=NOW)
+
+    outcomes = send()
+
+    assert outcomes == {"parked": 1, "sent": 1}
+    assert [mail["To"] for mail in reminded.mails] == [ADDRESSES[1]]
+
+
 def test_who_died_while_sending_is_followed_after_the_lease(reminded: MailServer) -> None:
     Delivery.objects.update(next_attempt_at=clock.now() + LEASE)
     assert send() == {}
