@@ -203,7 +203,7 @@ def _expect_live_cascade(case: Case) -> None:
 def _write_appointments(changes: Sequence[Change], *, as_of: datetime.datetime) -> None:
     if not changes:
         return
-    touched = sql.execute(
+    sql.write(
         """
         UPDATE appointments AS appointment
         SET slot_id = x.slot_id, status = x.status, pending_expires_at = x.pending_expires_at,
@@ -211,19 +211,18 @@ def _write_appointments(changes: Sequence[Change], *, as_of: datetime.datetime) 
         FROM jsonb_to_recordset(%s::jsonb) AS x(
             id uuid, slot_id uuid, status text, pending_expires_at timestamptz, cancelled_by text, cancel_reason text,
             version int)
-        WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%s)
+        WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%b)
         """,
         [as_of, sql.as_json(change.after for change in changes), [change.after.id for change in changes]],
+        check=sql.expect(len(changes), of="appointments"),
     )
-    if touched != len(changes):
-        raise Inconsistent(f"{len(changes) - touched} of {len(changes)} appointments changed under their lock")
 
 
 def _insert_appointments(appointments: Sequence[Facts], *, as_of: datetime.datetime) -> None:
     if not appointments:
         return
     names = ", ".join(field.name for field in fields(Facts))
-    sql.execute(
+    sql.write(
         f"""
         INSERT INTO appointments ({names}, updated_at)
         SELECT {sql.columns(Facts, "x")}, %s

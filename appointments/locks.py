@@ -43,14 +43,16 @@ class Case:
     event: Event
 
 
+_COLUMNS = f"{sql.columns(Facts, 'appointment')}, {sql.columns(Slot, 'slot')}, {sql.columns(Event, 'event')}"
 _SELECT = f"""
-SELECT {sql.columns(Facts, "appointment")}, {sql.columns(Slot, "slot")}, {sql.columns(Event, "event")}
+SELECT {_COLUMNS}
 FROM appointments AS appointment
 JOIN availability_slots AS slot ON slot.id = appointment.slot_id
 JOIN calendar_events AS event ON event.id = appointment.calendar_event_id
 """
 _SLOT_FROM = len(fields(Facts))
 _EVENT_FROM = _SLOT_FROM + len(fields(Slot))
+_EVENT_TO = _EVENT_FROM + len(fields(Event))
 
 _EXPIRY_ORDER = "ORDER BY appointment.pending_expires_at, appointment.id"
 
@@ -58,11 +60,12 @@ _EXPIRY_ORDER = "ORDER BY appointment.pending_expires_at, appointment.id"
 OVERDUE = "appointment.status = 'Pending' AND appointment.pending_expires_at < %s"
 
 
+def _case(row: Sequence[Any]) -> Case:
+    return Case(Facts(*row[:_SLOT_FROM]), Slot(*row[_SLOT_FROM:_EVENT_FROM]), Event(*row[_EVENT_FROM:_EVENT_TO]))
+
+
 def _cases(query: str, params: Sequence[Any]) -> list[Case]:
-    return [
-        Case(Facts(*row[:_SLOT_FROM]), Slot(*row[_SLOT_FROM:_EVENT_FROM]), Event(*row[_EVENT_FROM:]))
-        for row in sql.fetch(query, params)
-    ]
+    return [_case(row) for row in sql.fetch(query, params)]
 
 
 def wait_for(appointment_ids: Sequence[UUID], *, also_slot_ids: Sequence[UUID] = ()) -> list[Case]:
@@ -128,36 +131,49 @@ def count_overdue(
     return int(count)
 
 
-def claim_overdue(*, as_of: datetime.datetime, after: Cursor | None, without: Sequence[UUID], limit: int) -> list[Case]:
-    """The next overdue appointments in the order of expiry that can be had without waiting, slot and event too."""
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Overdue appointments held whole, and the place of the last one looked at: None where there was none to have."""
+
+    cases: list[Case]
+    reached: Cursor | None
+
+
+def claim_overdue(*, as_of: datetime.datetime, after: Cursor | None, without: Sequence[UUID], limit: int) -> Claim:
+    """The next overdue appointments in the order of expiry, those that can be had whole without waiting."""
     condition = OVERDUE
     params: list[Any] = [as_of]
     if after is not None:
         condition += " AND (appointment.pending_expires_at, appointment.id) > (%s, %s)"
         params += [after.pending_expires_at, after.appointment_id]
     if without:
-        condition += " AND appointment.id <> ALL(%s)"
+        condition += " AND appointment.id <> ALL(%b)"
         params.append(list(without))
     return _claim(condition, params, limit=limit)
 
 
 def claim_again(appointment_ids: Sequence[UUID], *, as_of: datetime.datetime) -> list[Case]:
-    """Those of these appointments that are still overdue and can be had without waiting, with slot and event."""
-    condition = f"{OVERDUE} AND appointment.id = ANY(%s)"
-    return _claim(condition, [as_of, list(appointment_ids)], limit=len(appointment_ids))
+    """Those of these appointments that are still overdue and can be had whole without waiting."""
+    condition = f"{OVERDUE} AND appointment.id = ANY(%b)"
+    return _claim(condition, [as_of, list(appointment_ids)], limit=len(appointment_ids)).cases
 
 
-def _claim(condition: str, params: Sequence[Any], *, limit: int) -> list[Case]:
-    return _cases(
+def _claim(condition: str, params: Sequence[Any], *, limit: int) -> Claim:
+    """Locks appointment, slot and event, then the event's Pending reminders, in one statement.
+
+    A case of which a reminder is in another hand, or has just been sent by one, is left out. The outer query reads the
+    claimed rows as they were locked, in the order of expiry.
+    """
+    rows = sql.fetch(
         f"""
-        {_SELECT} WHERE {condition} {_EXPIRY_ORDER} LIMIT %s
-        FOR NO KEY UPDATE OF appointment, slot, event SKIP LOCKED
+        WITH claimed AS MATERIALIZED (
+            {_SELECT} WHERE {condition} {_EXPIRY_ORDER} LIMIT %s
+            FOR NO KEY UPDATE OF appointment, slot, event SKIP LOCKED
+        ), {schedule.HELD.format(events="SELECT calendar_event_id FROM claimed")}
+        SELECT claimed.*, {schedule.IS_HELD.format(event_id="claimed.calendar_event_id")} FROM claimed
         """,
         [*params, limit],
     )
-
-
-def without_reminders_elsewhere(cases: Sequence[Case]) -> list[Case]:
-    """Lock the events' Pending reminders too; the cases of which one is in another hand are left out."""
-    elsewhere = schedule.lock_pending([case.event.id for case in cases])
-    return [case for case in cases if case.event.id not in elsewhere]
+    if not rows:
+        return Claim([], None)
+    return Claim([_case(row) for row in rows if row[-1]], Cursor.at(_case(rows[-1])))

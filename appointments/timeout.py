@@ -48,6 +48,7 @@ class TimeoutJob(Job[TimeoutResult]):
     """Expires overdue requests, `chunk_size` of them a transaction at most. Remembers what failed in its last cycle."""
 
     chunk_size: int = 1
+    _metrics: "TimeoutMetrics" = field(default_factory=lambda: TimeoutMetrics(CollectorRegistry()), init=False)
     _failed_before: tuple[UUID, ...] = field(default=(), init=False)
 
     name: ClassVar[str] = "appointment-timeout"
@@ -55,7 +56,7 @@ class TimeoutJob(Job[TimeoutResult]):
 
     def cycle(self, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing) -> TimeoutResult:
         """One cycle over what is overdue as of `as_of`, oldest first; only what it expires counts against `limit`."""
-        run = _Run(as_of=as_of, keep_going=keep_going, failed_before=self._failed_before)
+        run = _Run(as_of=as_of, metrics=self._metrics, keep_going=keep_going, failed_before=self._failed_before)
         result = run.expire(limit=limit, chunk_size=self.chunk_size)
         self._failed_before = run.to_retry
         return result
@@ -70,21 +71,24 @@ class TimeoutJob(Job[TimeoutResult]):
             yield Lapse(case.appointment.id, case.slot.id, case.appointment.pending_expires_at, outcome)
 
     def make_metrics(self, registry: CollectorRegistry) -> "TimeoutMetrics":
-        return TimeoutMetrics(registry)
+        self._metrics = TimeoutMetrics(registry)
+        return self._metrics
 
 
 class TimeoutMetrics:
-    """The worker's own metrics, beside those of every worker."""
+    """The worker's own metrics, beside those of every worker.
+
+    What is expired is counted item by item, not from the result: a cycle that breaks off has expired what it has.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._items = Counter(
+        items = Counter(
             "calendar_appointment_timeout_items",
             "Appointments expired, by what became of the slot",
             ["slot_outcome"],
             registry=registry,
         )
-        for outcome in ("released", "expired"):
-            self._items.labels(slot_outcome=outcome)
+        self._released, self._expired = (items.labels(slot_outcome=outcome) for outcome in ("released", "expired"))
         self._skipped = Counter(
             "calendar_appointment_timeout_skip_locked",
             "Overdue appointments that were in another hand",
@@ -94,9 +98,10 @@ class TimeoutMetrics:
             "calendar_appointment_timeout_backlog", "Pending appointments past their deadline", registry=registry
         )
 
+    def expired(self, *, is_slot_released: bool) -> None:
+        (self._released if is_slot_released else self._expired).inc()
+
     def record(self, result: TimeoutResult) -> None:
-        self._items.labels(slot_outcome="released").inc(result.slots_released_count)
-        self._items.labels(slot_outcome="expired").inc(result.slots_expired_count)
         self._skipped.inc(result.skipped_locked_count)
 
     def refresh(self, as_of: datetime.datetime) -> None:
@@ -108,9 +113,17 @@ class _Run(Chunks[Case, Change]):
 
     id_name: ClassVar[str] = "appointment_id"
 
-    def __init__(self, *, as_of: datetime.datetime, keep_going: KeepGoing, failed_before: Sequence[UUID]) -> None:
+    def __init__(
+        self,
+        *,
+        as_of: datetime.datetime,
+        metrics: TimeoutMetrics,
+        keep_going: KeepGoing,
+        failed_before: Sequence[UUID],
+    ) -> None:
         super().__init__(keep_going=keep_going, failed_before=failed_before)
         self.as_of = as_of
+        self.metrics = metrics
         self.expired = 0
         self.released = 0
         self.reached: Cursor | None = None
@@ -131,12 +144,12 @@ class _Run(Chunks[Case, Change]):
         )
 
     def _claim_next(self, size: int) -> list[Case]:
-        cases = locks.claim_overdue(as_of=self.as_of, after=self.reached, without=self.failed_before, limit=size)
-        if cases:
-            self.reached = Cursor.at(cases[-1])
+        claim = locks.claim_overdue(as_of=self.as_of, after=self.reached, without=self.failed_before, limit=size)
+        if claim.reached:
+            self.reached = claim.reached
         else:
             self.is_exhausted = True
-        return locks.without_reminders_elsewhere(cases)
+        return claim.cases
 
     def _count_elsewhere(self) -> int:
         """What is still overdue as far as this cycle came, though it has not failed: it was in another hand."""
@@ -149,7 +162,7 @@ class _Run(Chunks[Case, Change]):
         return item.appointment.id
 
     def claim_again(self, ids: Sequence[UUID]) -> list[Case]:
-        return locks.without_reminders_elsewhere(locks.claim_again(ids, as_of=self.as_of))
+        return locks.claim_again(ids, as_of=self.as_of)
 
     def plan(self, item: Case) -> Change:
         return _plan(item, as_of=self.as_of)
@@ -162,12 +175,13 @@ class _Run(Chunks[Case, Change]):
     def done(self, change: Change) -> None:
         self.expired += 1
         self.released += change.is_slot_released
+        self.metrics.expired(is_slot_released=change.is_slot_released)
         log.info(
             "appointment expired",
-            appointment_id=str(change.after.id),
-            slot_id=str(change.after.slot_id),
-            calendar_event_id=str(change.after.calendar_event_id),
-            tenant_id=str(change.after.tenant_id),
+            appointment_id=change.after.id,
+            slot_id=change.after.slot_id,
+            calendar_event_id=change.after.calendar_event_id,
+            tenant_id=change.after.tenant_id,
             slot_outcome=_outcome(change),
         )
 

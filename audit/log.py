@@ -9,7 +9,7 @@ from audit.models import Aggregate
 from core import sql
 from core.actors import Actor
 from core.correlation import correlation_id
-from core.ids import new_id
+from core.ids import new_id_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def record(lines: Iterable[Line], *, actor: Actor, as_of: datetime.datetime) -> 
     """Append the lines with one statement: who (`actor`), when (`as_of`), under the correlation id in force."""
     rows = [
         {
-            "id": new_id(),
+            "id": new_id_text(),
             "tenant_id": line.tenant_id,
             "aggregate": line.aggregate.value,
             "aggregate_id": line.aggregate_id,
@@ -40,7 +40,7 @@ def record(lines: Iterable[Line], *, actor: Actor, as_of: datetime.datetime) -> 
     ]
     if not rows:
         return
-    sql.execute(
+    sql.write(
         """
         INSERT INTO audit_log (id, tenant_id, aggregate, aggregate_id, verb, from_status, to_status,
                                actor_kind, actor_user_id, correlation_id, occurred_at)

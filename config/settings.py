@@ -68,6 +68,11 @@ class Environment(BaseSettings):
     database_connect_timeout_seconds: int = Field(3, ge=1, le=60, description="Limit for opening a connection.")
     database_statement_timeout_ms: int = Field(30_000, ge=0, description="Limit of one statement; 0 is none.")
     database_lock_timeout_ms: int = Field(5_000, ge=0, description="Longest wait for a lock; 0 is no limit.")
+    database_prepare_threshold: int = Field(
+        5,
+        ge=0,
+        description="A statement that a session has run this often is prepared; 0 is never (poolers).",
+    )
     database_idle_in_transaction_timeout_ms: int = Field(
         60_000, ge=0, description="The server ends a session that idles this long inside a transaction; 0 is never."
     )
@@ -307,6 +312,7 @@ def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "DISABLE_SERVER_SIDE_CURSORS": True,
         "OPTIONS": {
+            "prepare_threshold": env.database_prepare_threshold or None,
             "connect_timeout": env.database_connect_timeout_seconds,
             "tcp_user_timeout": 5_000,
             "keepalives_idle": 10,

@@ -4,6 +4,7 @@ Entry points (a request, a worker's cycle, a consumed message) call `now()` once
 """
 
 import datetime
+import functools
 
 # Other years are a slip, and at the ends of the calendar arithmetic fails.
 YEARS = range(1970, 9001)
@@ -32,6 +33,7 @@ def parse_instant(text: str) -> datetime.datetime:
         raise ValueError(f"{text!r} is not an ISO 8601 instant of the years 1 to 9999 in UTC") from None
 
 
+@functools.lru_cache(maxsize=4_096)  # a chunk's messages spell few instants many times
 def iso(instant: datetime.datetime) -> str:
     """The instant as messages and logs spell it: UTC, six fraction digits, Z."""
     return instant.astimezone(datetime.UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

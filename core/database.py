@@ -3,9 +3,10 @@
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
 
-# SQLSTATE classes that say "the server or the way to it": connection, resources, operator intervention, system, and
-# the transaction states that follow a fail-over to a read-only server.
-_INFRASTRUCTURE_CLASSES = ("08", "53", "58", "57P", "25006", "F0", "XX")
+# SQLSTATE classes that say "the server or the way to it": connection, resources, operator intervention, system, the
+# transaction states that follow a fail-over to a read-only server, and what a session says of its prepared statements
+# when they are gone, or return something else since a migration. A new session knows better.
+_INFRASTRUCTURE_CLASSES = ("08", "53", "58", "57P", "25006", "26000", "0A000", "F0", "XX")
 
 
 def sqlstate(error: BaseException) -> str | None:

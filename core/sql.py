@@ -7,7 +7,9 @@ The planner takes every such record set for a hundred rows and may read a whole 
 names the ids a second time, as `id = ANY(%s)`, whose number it knows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -15,7 +17,11 @@ import orjson
 from django.db import connection
 from psycopg import Cursor, pq
 
+from core.errors import Inconsistent
+
 Row = TypeVar("Row")
+Params = Sequence[Any] | Mapping[str, Any]
+Check = Callable[[int], None]
 
 
 def as_json(rows: Iterable[object]) -> str:
@@ -28,22 +34,63 @@ def columns(row_type: type, alias: str) -> str:
     return ", ".join(f"{alias}.{field.name}" for field in fields(row_type))
 
 
-def execute(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> int:
-    """Run one statement; the number of rows that it touched."""
+def execute(sql: str, params: Params = ()) -> int:
+    """Run one statement, or several; the number of rows that the last one touched."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return int(cursor.rowcount)
 
 
-def fetch(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-    """All rows of one query."""
+def expect(rows: int, *, of: str) -> Check:
+    """A check for `write`: raises Inconsistent unless that many locked rows still were as they had been read."""
+
+    def check(touched: int) -> None:
+        if touched != rows:
+            raise Inconsistent(f"{rows - touched} of {rows} {of} changed under their lock")
+
+    return check
+
+
+def _as_it_comes(_touched: int) -> None:
+    """No number of rows is wrong."""
+
+
+_batch: ContextVar[list[tuple[Any, Check]] | None] = ContextVar("batch", default=None)
+
+
+def write(sql: str, params: Params, *, check: Check = _as_it_comes) -> None:
+    """Run one statement; `check` gets the number of rows that it touched and raises when that is not as it must be."""
+    cursor = _cursor(pq.Format.TEXT)
+    cursor.execute(sql, params)
+    batch = _batch.get()
+    if batch is None:
+        check(cursor.rowcount)
+    else:
+        batch.append((cursor, check))
+
+
+@contextmanager
+def batched() -> Iterator[None]:
+    """Within the block `write` does not wait for the server, which works while the next statement is made ready.
+
+    What the server or a check has to say about any of them is raised at the end of the block at the latest. Only
+    `write` is for such a block.
+    """
     connection.ensure_connection()
-    # The driver's own cursor with binary results: Django's reads every instant with a regular expression, which costs
-    # the workers more than the rest of a row.
-    driver = Cursor(connection.connection)
-    driver.format = pq.Format.BINARY
-    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    with wrap(driver) as cursor:  # type: ignore[arg-type]  # the stubs expect the wrapper that it makes
+    batch: list[tuple[Any, Check]] = []
+    token = _batch.set(batch)
+    try:
+        with connection.wrap_database_errors, connection.connection.pipeline():
+            yield
+    finally:
+        _batch.reset(token)
+    for cursor, check in batch:
+        check(cursor.rowcount)
+
+
+def fetch(sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
+    """All rows of one query."""
+    with _cursor(pq.Format.BINARY) as cursor:
         cursor.execute(sql, params)
         return list(cursor.fetchall())
 
@@ -51,3 +98,16 @@ def fetch(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tupl
 def read(row_type: type[Row], sql: str, params: Sequence[Any] = ()) -> list[Row]:
     """All rows of one query, each as a `row_type` whose fields are the columns in order."""
     return [row_type(*row) for row in fetch(sql, params)]
+
+
+def _cursor(results: pq.Format) -> Any:
+    """The driver's own cursor in Django's wrapper.
+
+    It sends parameters apart from the statement, where Django's writes them into it, and so lets PostgreSQL keep what
+    it has understood of a statement that comes again. Binary results spare a regular expression an instant.
+    """
+    connection.ensure_connection()
+    driver = Cursor(connection.connection)
+    driver.format = results
+    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    return wrap(driver)  # type: ignore[arg-type]  # the stubs expect the wrapper that it makes

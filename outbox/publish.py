@@ -14,13 +14,12 @@ from uuid import UUID
 import orjson
 from django.conf import settings
 from django.db import connection, transaction
-from psycopg import Cursor
 
 from contracts.base import Message
-from core import tracing
+from core import sql, tracing
 from core.clock import iso
 from core.correlation import correlation_id
-from core.ids import new_id
+from core.ids import new_id_text
 
 SHARDS = 8
 CHANNEL = "outbox_ready"
@@ -70,15 +69,13 @@ def publish(messages: Iterable[Message], *, as_of: datetime.datetime) -> None:
     rows = [_row(message, n, correlation=told_in, trace=trace, max_bytes=limit) for n, message in enumerate(messages)]
     if not rows:
         return
-    # The driver's cursor sends parameters apart from the statement; Django's own writes them into it, and quoting this
-    # much JSON costs as much as inserting it.
-    driver = Cursor(connection.connection)
-    with connection.make_cursor(driver) as cursor:  # type: ignore[arg-type]  # the stubs expect the wrapper that it makes
-        cursor.execute(_INSERT, [orjson.dumps(rows).decode(), told_in, trace, as_of])
-        written = cursor.rowcount
-    if written != len(rows):
-        raise NoTransaction("publish() needs a transaction that has already locked or written its aggregate")
+    sql.write(_INSERT, [sql.as_json(rows), told_in, trace, as_of], check=_refuse_nothing_written)
     transaction.on_commit(notify, robust=True)
+
+
+def _refuse_nothing_written(written: int) -> None:
+    if not written:
+        raise NoTransaction("publish() needs a transaction that has already locked or written its aggregate")
 
 
 def shard_of(key: str) -> int:
@@ -91,7 +88,7 @@ def _row(message: Message, n: int, *, correlation: UUID, trace: str | None, max_
     size = len(payload) if payload.isascii() else len(payload.encode())
     if size > max_bytes:
         raise MessageTooLarge(f"{topic} of key {key} has {size} bytes, more than {max_bytes}")
-    message_id, tenant_id = new_id(), message.tenant_id
+    message_id, tenant_id = new_id_text(), message.tenant_id
     headers: dict[str, object] = {
         "ce_specversion": "1.0",
         "ce_id": message_id,

@@ -156,7 +156,7 @@ def insert(events: Sequence[Event], *, as_of: datetime.datetime) -> None:
     """Write new events and materialise their reminders (rule 1)."""
     if not events:
         return
-    sql.execute(
+    sql.write(
         f"""
         INSERT INTO calendar_events ({_COLUMNS}, created_at, updated_at)
         SELECT {sql.columns(Event, "x")}, %s, %s FROM jsonb_to_recordset(%s::jsonb) AS x({_RECORD})
@@ -170,7 +170,7 @@ def write(changes: Sequence[EventChange], *, as_of: datetime.datetime) -> None:
     """Write the changes of locked events, their reminders with them; raises Inconsistent when one is not as read."""
     if not changes:
         return
-    touched = sql.execute(
+    sql.write(
         f"""
         UPDATE calendar_events AS event
         SET owner_user_id = x.owner_user_id, client_user_id = x.client_user_id, title = x.title,
@@ -178,12 +178,11 @@ def write(changes: Sequence[EventChange], *, as_of: datetime.datetime) -> None:
             reminder_offsets_minutes = x.reminder_offsets_minutes, status = x.status,
             cancel_reason = x.cancel_reason, version = x.version, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x({_RECORD})
-        WHERE event.id = x.id AND event.version = x.version - 1 AND event.id = ANY(%s)
+        WHERE event.id = x.id AND event.version = x.version - 1 AND event.id = ANY(%b)
         """,
         [as_of, sql.as_json(change.after for change in changes), [change.after.id for change in changes]],
+        check=sql.expect(len(changes), of="events"),
     )
-    if touched != len(changes):
-        raise Inconsistent(f"{len(changes) - touched} of {len(changes)} events changed under their lock")
     for status, skip_reason in _SKIP_REASON.items():
         finished = [change.after.id for change in changes if change.is_finished and change.after.status == status]
         schedule.skip(finished, reason=skip_reason, as_of=as_of)

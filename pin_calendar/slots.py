@@ -77,20 +77,19 @@ def write(changes: Sequence[SlotChange], *, as_of: datetime.datetime) -> None:
     """Write the changes of locked slots; raises Inconsistent when one is not as it was read."""
     if not changes:
         return
-    touched = sql.execute(
+    sql.write(
         """
         UPDATE availability_slots AS slot SET status = x.status, version = slot.version + 1, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x(id uuid, version int, status text)
-        WHERE slot.id = x.id AND slot.version = x.version AND slot.id = ANY(%s)
+        WHERE slot.id = x.id AND slot.version = x.version AND slot.id = ANY(%b)
         """,
         [
             as_of,
             sql.as_json({"id": c.slot.id, "version": c.slot.version, "status": c.to.value} for c in changes),
             [change.slot.id for change in changes],
         ],
+        check=sql.expect(len(changes), of="slots"),
     )
-    if touched != len(changes):
-        raise Inconsistent(f"{len(changes) - touched} of {len(changes)} slots changed under their lock")
 
 
 def audit_lines(changes: Iterable[SlotChange], *, verb: str) -> list[Line]:

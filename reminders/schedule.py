@@ -7,9 +7,18 @@ from typing import Any
 from uuid import UUID
 
 from core import sql
-from core.errors import Inconsistent
 from core.ids import new_id
 from reminders.models import ReminderStatus, SkipReason
+
+# For a statement that claims events without waiting: the table expression that locks what is Pending of them, and
+# whether all of an event's are locked by it. What another hand has sent since the statement began counts as elsewhere.
+HELD = """held_reminders AS MATERIALIZED (
+    SELECT id FROM event_reminders WHERE event_id IN ({events}) AND status = 'Pending' FOR NO KEY UPDATE SKIP LOCKED
+)"""
+IS_HELD = """NOT EXISTS (
+    SELECT 1 FROM event_reminders AS reminder WHERE reminder.event_id = {event_id} AND reminder.status = 'Pending'
+       AND reminder.id NOT IN (SELECT id FROM held_reminders)
+)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ def materialise(timetables: Iterable[Timetable], *, as_of: datetime.datetime) ->
     rows = [_row(timetable, offset, as_of=as_of) for timetable in timetables for offset in timetable.offsets_minutes]
     if not rows:
         return
-    sql.execute(
+    sql.write(
         """
         INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, skip_reason, created_at, updated_at)
         SELECT x.id, x.event_id, x.offset_minutes, x.due_at, x.status, x.skip_reason, %s, %s
@@ -45,8 +54,8 @@ def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) 
     """Rule 2: Pending rows go and rule 1 applies anew; Sent and Skipped rows are history and stay."""
     if not timetables:
         return
-    sql.execute(
-        "DELETE FROM event_reminders WHERE event_id = ANY(%s) AND status = 'Pending'",
+    sql.write(
+        "DELETE FROM event_reminders WHERE event_id = ANY(%b) AND status = 'Pending'",
         [[timetable.event_id for timetable in timetables]],
     )
     materialise(timetables, as_of=as_of)
@@ -56,29 +65,13 @@ def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datet
     """Rule 3: what is still Pending of these events is Skipped for this reason."""
     if not event_ids:
         return
-    sql.execute(
+    sql.write(
         """
         UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
-        WHERE event_id = ANY(%s) AND status = 'Pending'
+        WHERE event_id = ANY(%b) AND status = 'Pending'
         """,
         [reason.value, as_of, list(event_ids)],
     )
-
-
-def lock_pending(event_ids: Sequence[UUID]) -> set[UUID]:
-    """Lock what is Pending of these events without waiting; returns the events of which a row is in another hand."""
-    rows = sql.fetch(
-        """
-        WITH had AS MATERIALIZED (
-            SELECT id FROM event_reminders WHERE event_id = ANY(%s) AND status = 'Pending'
-            FOR NO KEY UPDATE SKIP LOCKED
-        )
-        SELECT DISTINCT event_id FROM event_reminders
-        WHERE event_id = ANY(%s) AND status = 'Pending' AND id NOT IN (SELECT id FROM had)
-        """,
-        [list(event_ids), list(event_ids)],
-    )
-    return {event_id for (event_id,) in rows}
 
 
 def mark_sent(reminder_ids: Sequence[UUID], *, as_of: datetime.datetime) -> None:
@@ -101,15 +94,14 @@ def _mark(
 ) -> None:
     if not reminder_ids:
         return
-    touched = sql.execute(
+    sql.write(
         """
         UPDATE event_reminders SET status = %s, sent_at = %s, skip_reason = %s, updated_at = %s
-        WHERE id = ANY(%s) AND status = 'Pending'
+        WHERE id = ANY(%b) AND status = 'Pending'
         """,
         [status.value, sent_at, skip_reason, as_of, list(reminder_ids)],
+        check=sql.expect(len(reminder_ids), of="reminders"),
     )
-    if touched != len(reminder_ids):
-        raise Inconsistent(f"{len(reminder_ids) - touched} of {len(reminder_ids)} reminders changed under their lock")
 
 
 def is_silent(timetable: Timetable, *, as_of: datetime.datetime) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from core import logs
+from core import logs, sql
 from core.database import is_cancelled
 from workers.job import KeepGoing, is_infrastructure_error
 
@@ -72,7 +72,8 @@ class Chunks(ABC, Generic[Item, Change]):
                     except Exception as error:  # whatever is wrong with one item must not hurt the next
                         broken.append((item, error))
                 if changes:
-                    self.write(changes)
+                    with sql.batched():
+                        self.write(changes)
         except Exception as error:
             is_no_items_fault = not items or is_infrastructure_error(error)
             if is_no_items_fault or (is_cancelled(error) and not self.keep_going()):

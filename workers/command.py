@@ -128,12 +128,11 @@ class WorkerCommand(BaseCommand):
             if is_preview:
                 self._preview(job, as_of=as_of or clock.now(), limit=pace.batch_size, stop=stop)
                 return
-            # What was imported lives as long as the process: no collection needs to look at it again.
-            gc.collect()
-            gc.freeze()
+            _spare_collections()
             registry = CollectorRegistry()
-            reporter = Reporter(job, registry=registry)
-            with self._serving(job, port=options["metrics_port"], registry=registry, heartbeat=heartbeat):
+            port = options["metrics_port"]
+            reporter = Reporter(job, registry=registry, is_watched=bool(port))
+            with self._serving(job, port=port, registry=registry, heartbeat=heartbeat):
                 if options["once"]:
                     self._once(job, pace=pace, stop=stop, reporter=reporter)
                 else:
@@ -199,6 +198,16 @@ class WorkerCommand(BaseCommand):
             self._parser.error(f"argument --metrics-port: cannot serve on {host}:{port}: {reason}")
         with health.serving(server):
             yield
+
+
+def _spare_collections() -> None:
+    """What was imported lives as long as the process: no collection needs to look at it again.
+
+    And a chunk is no reason for one: its rows, some ten thousand objects, go as soon as nothing refers to them.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
 
 
 def _failure(error: BaseException) -> CommandError:

@@ -51,10 +51,14 @@ def sentence(error: BaseException) -> str:
 
 
 class Reporter:
-    """Reports the turns of one job; its metrics are in `registry` from the start."""
+    """Reports the turns of one job; its metrics are in `registry` from the start.
 
-    def __init__(self, job: Job[Any], *, registry: CollectorRegistry) -> None:
+    Where nobody can read them (`is_watched`), the gauges that cost a query are left alone.
+    """
+
+    def __init__(self, job: Job[Any], *, registry: CollectorRegistry, is_watched: bool = True) -> None:
         self._job = job
+        self._is_watched = is_watched
         self._instance = f"{socket.gethostname()}:{os.getpid()}"
         self._shared: JobRun | None = None
         prefix = job.metrics_prefix
@@ -136,7 +140,8 @@ class Reporter:
     def _measure(self, result: CycleResult, *, as_of: datetime.datetime) -> None:
         try:
             self._job_metrics.record(result)
-            self._job_metrics.refresh(as_of)
+            if self._is_watched:
+                self._job_metrics.refresh(as_of)
         except Exception as error:  # metrics that are late must not fail a cycle that succeeded
             log.warning("metrics not refreshed", error=sentence(error))
 

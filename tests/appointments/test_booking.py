@@ -150,7 +150,7 @@ def test_a_booking_that_meets_the_release_waits_for_its_commit_and_then_has_the_
     again = partial(booking.book, overdue.slot_id, actor=Actor.user(new_id()), as_of=NOON)
 
     with transaction.atomic():
-        [case] = locks.claim_overdue(as_of=NOON, after=None, without=(), limit=1)
+        [case] = locks.claim_overdue(as_of=NOON, after=None, without=(), limit=1).cases
         row = lifecycle.permit(Verb.EXPIRE, case, party=Party.TIMEOUT, as_of=NOON)
         change = lifecycle.plan(row, case, party=Party.TIMEOUT, as_of=NOON)
         lifecycle.write([change], actor=Actor.system(), as_of=NOON)

@@ -289,7 +289,7 @@ def test_a_confirm_that_meets_the_expiry_waits_for_its_commit_and_is_then_refuse
     confirm = partial(decisions.change, overdue.id, Verb.CONFIRM, actor=owner_of(overdue), as_of=NOON)
 
     with transaction.atomic():
-        [case] = locks.claim_overdue(as_of=NOON, after=None, without=(), limit=1)
+        [case] = locks.claim_overdue(as_of=NOON, after=None, without=(), limit=1).cases
         row = lifecycle.permit(Verb.EXPIRE, case, party=Party.TIMEOUT, as_of=NOON)
         expiry = lifecycle.plan(row, case, party=Party.TIMEOUT, as_of=NOON)
         lifecycle.write([expiry], actor=Actor.system(), as_of=NOON)

@@ -2,11 +2,14 @@
 
 import datetime
 import io
+import itertools
 import json
+from typing import Any
 from uuid import UUID
 
 import pytest
 from django.core.management import call_command
+from django.db import OperationalError, connection
 from prometheus_client import CollectorRegistry
 
 from appointments.models import Appointment
@@ -60,6 +63,25 @@ def test_metrics_and_job_run_tell_what_the_cycle_did(monkeypatch: pytest.MonkeyP
         "failedCount": 1,
     }
     assert set(OutboxMessage.objects.values_list("correlation_id", flat=True)) == {turn.run_id}
+
+
+def test_what_was_expired_is_counted_also_when_the_cycle_breaks_off() -> None:
+    bulk.overdue_appointments(3)
+    job, registry = TimeoutJob(), CollectorRegistry()
+    job.make_metrics(registry)
+    calls = itertools.count(1)
+
+    def cut_off_at_the_third(execute: Any, statement: str, params: Any, many: bool, context: Any) -> Any:
+        if "WITH claimed" in statement and next(calls) == 3:
+            raise OperationalError("the server is gone")
+        return execute(statement, params, many, context)
+
+    with connection.execute_wrapper(cut_off_at_the_third), pytest.raises(OperationalError):
+        job.cycle(as_of=NOON, limit=10, keep_going=lambda: True)
+
+    name = "calendar_appointment_timeout_items_total"
+    counted = [registry.get_sample_value(name, {"slot_outcome": way}) or 0 for way in ("released", "expired")]
+    assert sum(counted) == Appointment.objects.filter(status="Expired").count() == 2
 
 
 def test_the_real_command_expires_and_prints_its_result(capsys: pytest.CaptureFixture[str]) -> None:
