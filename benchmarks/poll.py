@@ -62,7 +62,8 @@ def _history(published: int) -> Iterator[None]:
             """
             INSERT INTO outbox_messages (message_id, dedup_key, topic, key, contract_version, payload, headers,
                                          tenant_id, correlation_id, created_at)
-            SELECT uuidv7(), 'published:' || n, %(topic)s, n %% %(keys)s, 1, '{}', '{}',
+            SELECT ('018f0000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'published:' || n, %(topic)s,
+                   n %% %(keys)s, 1, '{}', '{}',
                    '018f0000-0000-7000-8000-0000000000a1', '018f0000-0000-7000-8000-0000000000a2', %(as_of)s
             FROM generate_series(1, %(count)s) AS n
             """,
