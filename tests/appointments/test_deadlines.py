@@ -79,9 +79,10 @@ def test_a_request_that_leaves_less_than_the_time_to_decide_is_refused(settings:
 
     book(just_enough)
     before = state.everything()
-    with pytest.raises(DeadlineTooNear):
+    with pytest.raises(DeadlineTooNear) as caught:
         book(too_near)
 
+    assert caught.value.code == "deadline_too_near"
     assert state.everything() == before
 
 
@@ -100,7 +101,7 @@ def test_the_sixth_pending_request_of_one_client_to_one_owner_is_refused() -> No
     with pytest.raises(TooManyPending) as caught:
         book(sixth)
 
-    assert caught.value.facts["limit"] == 5
+    assert (caught.value.code, caught.value.facts["limit"]) == ("too_many_pending", 5)
     assert state.everything() == before
 
 
