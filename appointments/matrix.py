@@ -163,7 +163,7 @@ def rows(verb: Verb, party: Party) -> Iterator[Row]:
     return (row for row in MATRIX if row.verb is verb and party in row.by)
 
 
-def find(verb: Verb, party: Party, status: Status | None, *, auto_confirm: bool = False) -> Row | None:
+def find(verb: Verb, party: Party, status: Status | None, *, auto_confirm: bool) -> Row | None:
     """The row for an appointment in that status (None: not yet there), or None where the matrix has none."""
     wanted = {AutoConfirm.EITHER, AutoConfirm.YES if auto_confirm else AutoConfirm.NO}
     for row in rows(verb, party):
