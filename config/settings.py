@@ -130,7 +130,7 @@ class Environment(BaseSettings):
     )
     outbox_retention_days: int = Field(7, ge=1, le=3_650, description="Published messages are kept this long.")
     outbox_max_message_bytes: int = Field(
-        900_000, ge=1_000, description="A larger payload is an error of the change that publishes it."
+        900_000, ge=1_000, le=10_000_000, description="A larger payload is an error of the change that publishes it."
     )
     outbox_poll_interval_seconds: Seconds = Field(
         0.25, description="Pause between polls of the relay without a wake-up."
@@ -163,7 +163,10 @@ class Environment(BaseSettings):
     email_tls: Literal["none", "starttls", "tls"] = Field(
         "starttls", description="`starttls` on the usual port, `tls` from the start (port 465), or neither."
     )
-    email_timeout_seconds: Seconds = Field(10, description="Longest wait for an answer of the SMTP server.")
+    # A mail waits for some ten answers: in all for less than the lease of its delivery, or another process sends it.
+    email_timeout_seconds: float = Field(
+        10, gt=0, le=25, allow_inf_nan=False, description="Longest wait for an answer of the SMTP server."
+    )
     email_from: Annotated[str, AfterValidator(_mail_address)] = Field(
         "PIN <calendar@pin.example>", description="From whom mails come; its domain is that of their Message-ID."
     )

@@ -61,7 +61,7 @@ def _type(field: FieldInfo) -> str:
         return " or ".join(f"`{value}`" for value in get_args(kind))
     kinds = [part for part in get_args(kind) if part is not NoneType] if isinstance(kind, UnionType) else [kind]
     bounds = [
-        f"{sign} {getattr(constraint, bound):g}"
+        f"{sign} {getattr(constraint, bound):.10g}"
         for constraint in field.metadata
         for bound, sign in _BOUNDS.items()
         if getattr(constraint, bound, None) is not None

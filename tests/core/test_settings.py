@@ -64,6 +64,8 @@ def test_a_sentence_never_repeats_the_value():
         ("REMINDER_DISPATCH_BATCH_SIZE", "1.5"),
         ("REMINDER_STALE_AFTER_MINUTES", "-1"),
         ("OUTBOX_RETENTION_DAYS", ""),
+        ("OUTBOX_MAX_MESSAGE_BYTES", "10000001"),
+        ("EMAIL_TIMEOUT_SECONDS", "26"),
         ("PIN_ENVIRONMENT", "staging"),
         ("PIN_PLATFORM_TENANT_ID", "pin"),
         ("LOG_LEVEL", "info"),
