@@ -45,7 +45,6 @@ class RelayJob(Job[RelayResult]):
     name = "outbox-relay"
     metrics_prefix = "calendar_outbox_relay"
     records_idle_cycles = False
-    sums_up_cycles = True
 
     def __init__(self) -> None:
         self._sender = Sender()

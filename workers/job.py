@@ -66,9 +66,10 @@ class Job(ABC, Generic[Result]):
     metrics_prefix: ClassVar[str]
     """Such as `calendar_appointment_timeout`: the harness adds `_cycle_duration_seconds`, `_errors_total` and more."""
     records_idle_cycles: ClassVar[bool] = True
-    """False for a job that ticks many times a second: cycles whose counts are all zero leave no row and no log line."""
-    sums_up_cycles: ClassVar[bool] = False
-    """True for such a job that writes nothing under its run's id: successful cycles share a row for ten seconds."""
+    """False for a job that ticks many times a second, and that writes nothing under its run's id.
+
+    Cycles whose counts are all zero leave no row and no log line; other successful ones share a row for ten seconds.
+    """
 
     @abstractmethod
     def cycle(self, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing) -> Result:

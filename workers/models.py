@@ -21,7 +21,7 @@ class Outcome(models.TextChoices):
 class JobRun(models.Model):
     """One cycle of a worker; `id` is the run's id and the correlation id of all that the cycle wrote and logged.
 
-    Where `counts` has `cycles`, it is the sum of so many: those of a job that `sums_up_cycles`.
+    Where `counts` has `cycles`, it is the sum of so many.
     """
 
     id = models.UUIDField(primary_key=True)

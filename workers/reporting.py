@@ -110,7 +110,8 @@ class Reporter:
                 return
             run = self._run_of(turn)
             run.save(force_insert=True)
-            self._shared = run if self._job.sums_up_cycles and turn.outcome is Outcome.SUCCEEDED else None
+            is_shared = not self._job.records_idle_cycles and turn.outcome is Outcome.SUCCEEDED
+            self._shared = run if is_shared else None
         except Exception as error:  # the work is done and told in the log; a missing row must not undo it
             log.warning("job run not recorded", run_id=str(turn.run_id), error=sentence(error))
 

@@ -285,7 +285,6 @@ def test_idle_cycles_of_a_busy_ticker_leave_no_row() -> None:
 def test_cycles_of_a_busy_ticker_share_a_row_for_ten_seconds() -> None:
     class Ticker(FakeJob):
         records_idle_cycles = False
-        sums_up_cycles = True
 
     job = Ticker(lambda _keep_going: FakeResult(done_count=3))
     reporter = Reporter(job, registry=CollectorRegistry())
@@ -312,7 +311,7 @@ def test_cycles_of_a_busy_ticker_share_a_row_for_ten_seconds() -> None:
 
 def test_a_shared_row_that_is_gone_is_followed_by_a_new_one() -> None:
     class Ticker(FakeJob):
-        sums_up_cycles = True
+        records_idle_cycles = False
 
     job = Ticker(lambda _keep_going: FakeResult(done_count=1))
     reporter, stop = Reporter(job, registry=CollectorRegistry()), FakeTime(until=1e9).stop
