@@ -76,16 +76,34 @@ _OUTCOMES = {Verb.COMPLETE: AppointmentOutcome.COMPLETED, Verb.NO_SHOW: Appointm
 
 
 @dataclass(frozen=True, slots=True)
+class _Telling:
+    """What the messages of one transition are made from."""
+
+    row: Row
+    party: Party
+    after: Facts
+    slot: Slot
+    to_slot: Slot
+    slot_changes: tuple[SlotChange, ...]
+    as_of: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
-    """One planned transition: the states after it and the messages that tell it. Nothing is written yet."""
+    """One planned transition: the states after it and what tells it. Nothing is written yet."""
 
     row: Row
     before: Facts | None
     after: Facts
     slots: tuple[SlotChange, ...]
     event: EventChange | None
-    messages: tuple[Message, ...]
+    telling: _Telling
     new_event: Event | None = None
+
+    def messages(self) -> list[Message]:
+        """What tells the transition, in order; made when it is asked for, which is while the server writes."""
+        told = [_TELL[kind](self.telling) for kind in self.row.messages if kind in _TELL]
+        return told + events.messages([self.event] if self.event else [], as_of=self.telling.as_of)
 
     @property
     def is_slot_released(self) -> bool:
@@ -162,17 +180,13 @@ def plan(
             case.event, start_at=to_slot.start_at, end_at=to_slot.end_at, time_zone=to_slot.time_zone
         )
     telling = _Telling(row, party, after, case.slot, to_slot or case.slot, slot_changes, as_of)
-    told: list[Message] = [_TELL[kind](telling) for kind in row.messages if kind in _TELL]
-    if event_change:
-        told += events.messages([event_change], as_of=as_of)
-    return Change(row, before, after, slot_changes, event_change, tuple(told))
+    return Change(row, before, after, slot_changes, event_change, telling)
 
 
 def plan_booking(row: Row, appointment: Facts, slot: Slot, event: Event, *, as_of: datetime.datetime) -> Change:
     """A new appointment with its new event on an Available slot, by one of the rows that begin at nothing."""
     telling = _Telling(row, Party.CLIENT, appointment, slot, slot, (), as_of)
-    told = tuple(_TELL[kind](telling) for kind in row.messages)
-    return Change(row, None, appointment, (slots.book(slot),), None, told, event)
+    return Change(row, None, appointment, (slots.book(slot),), None, telling, event)
 
 
 def write(changes: Sequence[Change], *, actor: Actor, as_of: datetime.datetime) -> None:
@@ -187,7 +201,7 @@ def write(changes: Sequence[Change], *, actor: Actor, as_of: datetime.datetime) 
     slots.write([slot_change for change in changes for slot_change in change.slots], as_of=as_of)
     events.write([change.event for change in changes if change.event], as_of=as_of)
     audit_log.record([line for change in changes for line in _audit_lines(change)], actor=actor, as_of=as_of)
-    publish([message for change in changes for message in change.messages], as_of=as_of)
+    publish([message for change in changes for message in change.messages()], as_of=as_of)
 
 
 def _expect_live_cascade(case: Case) -> None:
@@ -243,19 +257,6 @@ def _audit_lines(change: Change) -> list[Line]:
     lines += events.audit_lines([change.event] if change.event else [], verb=verb)
     lines += events.creation_lines([change.new_event] if change.new_event else [], verb=verb)
     return lines
-
-
-@dataclass(frozen=True, slots=True)
-class _Telling:
-    """What the messages of one transition are made from."""
-
-    row: Row
-    party: Party
-    after: Facts
-    slot: Slot
-    to_slot: Slot
-    slot_changes: tuple[SlotChange, ...]
-    as_of: datetime.datetime
 
 
 class _Common(TypedDict):

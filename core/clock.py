@@ -33,7 +33,20 @@ def parse_instant(text: str) -> datetime.datetime:
         raise ValueError(f"{text!r} is not an ISO 8601 instant of the years 1 to 9999 in UTC") from None
 
 
-@functools.lru_cache(maxsize=4_096)  # a chunk's messages spell few instants many times
+def stamp() -> str:
+    """The present instant as messages and logs spell it."""
+    return _spelled(now())
+
+
 def iso(instant: datetime.datetime) -> str:
     """The instant as messages and logs spell it: UTC, six fraction digits, Z."""
-    return instant.astimezone(datetime.UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    # In UTC before it is looked up: of a zone's hour that comes twice, both are equal.
+    return _spelled_before(instant.astimezone(datetime.UTC))
+
+
+def _spelled(instant: datetime.datetime) -> str:
+    return instant.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+# A chunk's messages spell few instants many times.
+_spelled_before = functools.lru_cache(maxsize=4_096)(_spelled)

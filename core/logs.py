@@ -9,6 +9,9 @@ import logging
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import orjson
@@ -79,7 +82,7 @@ def _dumps(event_dict: Any, **_kwargs: Any) -> str:
 
 
 def _stamp(_logger: WrappedLogger, _method: str, event_dict: EventDict) -> EventDict:
-    event_dict["timestamp"] = clock.iso(clock.now())
+    event_dict["timestamp"] = clock.stamp()
     return event_dict
 
 
@@ -115,6 +118,28 @@ class _CurrentStderr(logging.StreamHandler[Any]):
         raise AttributeError("this handler always writes to sys.stderr")
 
 
+_gathered: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
+
+
+@contextmanager
+def gathered() -> Iterator[None]:
+    """The lines of the block are written at its end, all at once: for a loop that does little else but log."""
+    lines: list[str] = []
+    token = _gathered.set(lines)
+    try:
+        yield
+    finally:
+        _gathered.reset(token)
+        _put("".join(f"{line}\n" for line in lines))
+
+
+def _put(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+    except (OSError, ValueError):
+        return
+
+
 class _Lines:
     """Where our own loggers write: the same stream, a line a call. Whoever cannot be told stops nobody."""
 
@@ -122,10 +147,11 @@ class _Lines:
         self.name = name
 
     def write(self, line: str) -> None:
-        try:
-            sys.stderr.write(f"{line}\n")
-        except (OSError, ValueError):
-            return
+        gathered = _gathered.get()
+        if gathered is None:
+            _put(f"{line}\n")
+        else:
+            gathered.append(line)
 
     debug = info = warning = error = critical = write
 

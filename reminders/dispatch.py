@@ -55,15 +55,34 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is to become of a due reminder: told by a message, or Skipped because its event is over."""
+    """What is to become of a due reminder: Sent, or Skipped because its event is over."""
 
     due: Due
     as_of: datetime.datetime
-    message: ReminderDue | None
+    is_sent: bool
 
     @property
     def lag_seconds(self) -> float:
         return (self.as_of - self.due.due_at).total_seconds()
+
+    def message(self) -> ReminderDue:
+        """What tells that it is due; made when it is asked for, which is while the server writes."""
+        due = self.due
+        is_appointment = due.origin == "Appointment"
+        return ReminderDue(
+            tenant_id=due.tenant_id,
+            occurred_at=self.as_of,
+            aggregate_version=due.version,
+            reminder_id=due.reminder_id,
+            event_id=due.event_id,
+            owner_user_id=due.owner_user_id,
+            client_user_id=due.client_user_id,
+            kind=ReminderKind.APPOINTMENT_REMINDER if is_appointment else ReminderKind.CALENDAR_REMINDER,
+            start_at=due.start_at,
+            time_zone=due.time_zone,
+            offset_minutes=due.offset_minutes,
+            appointment_id=due.source_id if is_appointment else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +102,7 @@ def plan(due: Due, *, as_of: datetime.datetime, stale_after: datetime.timedelta)
     """
     if due.status != "Scheduled":
         raise Inconsistent(f"reminder {due.reminder_id} is Pending, its event {due.event_id} is {due.status}")
-    if as_of > due.end_at + stale_after:
-        return Outcome(due, as_of, None)
-    is_appointment = due.origin == "Appointment"
-    message = ReminderDue(
-        tenant_id=due.tenant_id,
-        occurred_at=as_of,
-        aggregate_version=due.version,
-        reminder_id=due.reminder_id,
-        event_id=due.event_id,
-        owner_user_id=due.owner_user_id,
-        client_user_id=due.client_user_id,
-        kind=ReminderKind.APPOINTMENT_REMINDER if is_appointment else ReminderKind.CALENDAR_REMINDER,
-        start_at=due.start_at,
-        time_zone=due.time_zone,
-        offset_minutes=due.offset_minutes,
-        appointment_id=due.source_id if is_appointment else None,
-    )
-    return Outcome(due, as_of, message)
+    return Outcome(due, as_of, is_sent=as_of <= due.end_at + stale_after)
 
 
 @dataclass
@@ -135,7 +137,7 @@ class DispatchJob(Job[DispatchResult]):
         """What a run as of that instant would do with the first `limit` due reminders; changes and locks nothing."""
         for due in sql.read(Due, f"{_SELECT} WHERE {_DUE} {_ORDER} LIMIT %s", [as_of, limit]):
             try:
-                outcome = "sent" if plan(due, as_of=as_of, stale_after=self.stale_after).message else "event_over"
+                outcome = "sent" if plan(due, as_of=as_of, stale_after=self.stale_after).is_sent else "event_over"
             except Inconsistent:
                 outcome = "inconsistent"
             yield Dispatch(due.reminder_id, due.event_id, due.due_at, outcome)
@@ -276,15 +278,15 @@ class _Run(Chunks[Due, Outcome]):
 
     def write(self, changes: Sequence[Outcome]) -> None:
         with span("dispatch reminders", count=str(len(changes))):
-            sent = [change for change in changes if change.message]
+            sent = [change for change in changes if change.is_sent]
             schedule.mark_sent([change.due.reminder_id for change in sent], as_of=self.as_of)
-            schedule.mark_stale([change.due.reminder_id for change in changes if not change.message], as_of=self.as_of)
-            publish([change.message for change in sent if change.message], as_of=self.as_of)
+            schedule.mark_stale([change.due.reminder_id for change in changes if not change.is_sent], as_of=self.as_of)
+            publish([change.message() for change in sent], as_of=self.as_of)
 
     def done(self, change: Outcome) -> None:
         due = change.due
         ids = {"reminder_id": due.reminder_id, "event_id": due.event_id, "tenant_id": due.tenant_id}
-        if change.message:
+        if change.is_sent:
             self.sent += 1
             lag_seconds = change.lag_seconds
             self.metrics.sent(lag_seconds=lag_seconds)

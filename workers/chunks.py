@@ -82,8 +82,9 @@ class Chunks(ABC, Generic[Item, Change]):
             return
         for item, reason in broken:
             self._fail(item, reason)
-        for change in changes:
-            self.done(change)
+        with logs.gathered():
+            for change in changes:
+                self.done(change)
 
     def retry_failed(self, *, while_: Callable[[], bool]) -> None:
         """Try what failed in the last cycle, one at a time, at most 50 of them and no longer than `while_` says."""

@@ -102,6 +102,18 @@ def test_blocks_nest_and_each_has_an_id_of_its_own():
     assert structlog.contextvars.get_contextvars() == {}
 
 
+def test_gathered_lines_are_written_at_once_also_when_the_block_breaks_off(lines):
+    with contextlib.suppress(LookupError), logs.gathered():
+        log.info("first", n=1)
+        log.info("second", n=2)
+        assert lines() == []
+        raise LookupError
+
+    assert [line["event"] for line in lines()] == ["first", "second"]
+    log.info("third")
+    assert [line["event"] for line in lines()] == ["third"]
+
+
 def test_outside_of_any_block_an_id_is_made():
     assert correlation_id() != correlation_id()
 
