@@ -1,10 +1,10 @@
 """The matrix row by row against the table that is typed a second time: what each says, and that there is no other."""
 
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 
-from appointments.matrix import Party, Row, Verb, find
+from appointments.matrix import MATRIX, AutoConfirm, Party, Row, Verb, find
 from appointments.models import AppointmentStatus
 from tests.appointments.table import AGREED, TABLE
 
@@ -57,3 +57,9 @@ def test_only_a_booking_by_the_client_begins_an_appointment(verb: Verb, party: P
         assert (row.to, topics_of(row)) == BOOKINGS[auto_confirm]
         assert (row.when, row.slot) == (WHEN["book"], "Available → Booked")
         assert (row.event, row.reminders) == ("created Scheduled", "materialised")
+
+
+def test_no_two_rows_fit_one_request() -> None:
+    for one, other in combinations(MATRIX, 2):
+        if one.verb is other.verb and one.by & other.by and (one.from_ & other.from_ or one.from_ == other.from_):
+            assert {one.auto_confirm, other.auto_confirm} == {AutoConfirm.YES, AutoConfirm.NO}

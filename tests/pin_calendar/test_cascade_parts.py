@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from audit.log import Line
+from audit.models import Aggregate
 from contracts.calendar import EventReason
 from core.errors import Inconsistent
 from core.ids import new_id
@@ -125,6 +127,35 @@ def test_each_status_change_of_an_event_of_any_origin_is_told_and_nothing_else(o
     assert "Показ" not in message.to_json()
 
 
+def test_a_new_event_is_scheduled_has_no_reason_to_be_cancelled_and_reminds_a_day_and_an_hour_before() -> None:
+    event = an_event()
+
+    assert (event.status, event.cancel_reason, event.version) == ("Scheduled", "", 1)
+    assert event.reminder_offsets_minutes == [1_440, 60]
+
+
+def test_a_finished_event_keeps_the_text_it_was_cancelled_with_and_the_code_for_services_apart() -> None:
+    event = an_event()
+
+    cancelled = events.cancel(event, reason=EventReason.CRM, cancel_reason="Сделка закрыта")
+    completed = events.complete(event, reason=EventReason.OWNER_REQUEST)
+
+    assert (cancelled.after.cancel_reason, cancelled.reason, cancelled.after.version) == ("Сделка закрыта", "Crm", 2)
+    assert (completed.after.cancel_reason, completed.reason, completed.after.version) == ("", "OwnerRequest", 2)
+    assert (cancelled.after.status, completed.after.status) == ("Cancelled", "Completed")
+
+
+def test_a_line_of_the_audit_log_names_the_event_its_tenant_and_both_states() -> None:
+    event = an_event()
+
+    assert events.creation_lines([event], verb="create") == [
+        Line(Aggregate.EVENT, event.id, event.tenant_id, "create", "", "Scheduled")
+    ]
+    assert events.audit_lines([events.complete(event)], verb="complete") == [
+        Line(Aggregate.EVENT, event.id, event.tenant_id, "complete", "Scheduled", "Completed")
+    ]
+
+
 @pytest.mark.django_db
 def test_an_event_that_is_not_as_it_was_read_is_not_written() -> None:
     event = an_event()
@@ -135,3 +166,32 @@ def test_an_event_that_is_not_as_it_was_read_is_not_written() -> None:
         events.write([events.complete(event)], as_of=NOON + MINUTE)
 
     assert CalendarEvent.objects.get().status == "Scheduled"
+
+
+@pytest.mark.django_db
+def test_every_column_that_may_change_is_written_and_no_other_event() -> None:
+    event, other = an_event(), an_event()
+    events.insert([event, other], as_of=NOON)
+    edited = events.edit(
+        event,
+        owner_user_id=new_id(),
+        client_user_id=new_id(),
+        title="Другое",
+        start_at=NOON + 2 * DAY,
+        end_at=NOON + 2 * DAY + MINUTE,
+        time_zone="Asia/Omsk",
+        reminder_offsets_minutes=[5],
+    )
+
+    events.write([edited], as_of=NOON + MINUTE)
+
+    assert events.lock(event.id) == edited.after
+    assert events.lock(other.id) == other
+    cancelled = events.cancel(edited.after, reason=EventReason.OWNER_REQUEST, cancel_reason="Передумал")
+    events.write([cancelled], as_of=NOON + HOUR)
+    assert events.lock(event.id) == cancelled.after
+    stored = CalendarEvent.objects.get(pk=event.id)
+    assert (stored.created_at, stored.updated_at) == (NOON, NOON + HOUR)
+    assert list(stored.reminders.values_list("offset_minutes", "status", "skip_reason")) == [
+        (5, "Skipped", "event_cancelled")
+    ]
