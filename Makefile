@@ -11,7 +11,7 @@ LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-h
 
 OPENAPI := $(PY) manage.py spectacular --format openapi-json --validate --fail-on-warn
 
-.PHONY: help setup demo bench soak test kafka test-kafka check check-on-servers shell lock schemas dashboard
+.PHONY: help setup demo bench soak mutants test kafka test-kafka check check-on-servers shell lock schemas dashboard
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ bench: setup ## Measure the hot loops against their bounds into docs/benchmarks.
 soak: setup ## Run real workers under load, minutes long; prints a table, ends non-zero when a promise is broken
 	@$(PY) -m benchmarks.soak $(ARGS)
 	@CHAOS_ROUNDS=$${CHAOS_ROUNDS:-30} $(PY) -m pytest --quiet tests/outbox/test_chaos.py
+
+mutants: setup ## Put small defects into the core's rules, each to be noticed by a test; ARGS=MODULE.py checks one module
+	@$(PY) -m dev.mutants $(ARGS)
 
 check: setup ## Check format, lint, types, import layers, migrations and generated files
 	.venv/bin/ruff format --check .

@@ -13,15 +13,16 @@ HOST = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(signum: signal.Signals) -> Callable[[], None] | None:
+def die_with_parent(signum: signal.Signals, *, parent: int | None = None) -> Callable[[], None] | None:
     """A `preexec_fn`: the kernel sends `signum` to the child when its parent ends in any way, kill -9 included.
 
-    Linux only, None elsewhere. The kernel watches the thread that started the child, so start it from one that stays.
+    A child that could not be given one calls it first thing, made with the id of its parent. Linux only, None
+    elsewhere. The kernel watches the thread that started the child, so start it from one that stays.
     """
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)  # loaded before the fork: the child must not allocate more than it needs
-    parent = os.getpid()
+    parent = os.getpid() if parent is None else parent
 
     def arm() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signum)
