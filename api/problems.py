@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from api.names import wire_name, wire_sentence
 from core import clock, logs
 from core.correlation import correlation_id
-from core.database import is_infrastructure_error, sqlstate
+from core.database import is_in_the_way, is_infrastructure_error
 from core.errors import InvalidField, NotFound, Refused, VersionConflict
 
 log = logs.get(__name__)
@@ -28,8 +28,6 @@ log = logs.get(__name__)
 CONTENT_TYPE = "application/problem+json"
 _RETRY = {"Retry-After": "1"}
 
-# lock_not_available, deadlock_detected, serialization_failure, query_canceled (by the statement's time limit)
-_BUSY_STATES = frozenset({"55P03", "40P01", "40001", "57014"})
 _CODES_OF_FRAMEWORK: Mapping[type[exceptions.APIException], str] = {
     exceptions.ParseError: "malformed",
     exceptions.UnsupportedMediaType: "unsupported_media_type",
@@ -150,7 +148,7 @@ def _problem_of(error: Exception, statuses: Mapping[type[Refused], HTTPStatus]) 
             return Problem(HTTPStatus.FORBIDDEN, "forbidden", "this token does not permit that")
         case exceptions.APIException():
             return _framework_problem(error)
-        case DatabaseError() if sqlstate(error) in _BUSY_STATES:
+        case DatabaseError() if is_in_the_way(error):
             return _busy("another change of the same records is under way")
         case DatabaseError() if is_infrastructure_error(error):
             return Problem(

@@ -13,7 +13,7 @@ from appointments.matrix import Party, Verb, find
 from appointments.models import AppointmentStatus
 from core.actors import Actor
 from core.database import constraint_name
-from core.errors import Inconsistent, NotFound, Refused, VersionConflict
+from core.errors import Inconsistent, NotFound, Refused, refuse_stale
 from core.ids import new_id
 from pin_calendar import events, slots
 from pin_calendar.models import EventOrigin, SlotStatus
@@ -77,8 +77,7 @@ def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime, seen_version:
     slot = slots.lock(slot_id)
     if slot is None or slot.owner_user_id != seen.owner_user_id:
         raise Busy(f"slot {slot_id} is being changed")
-    if seen_version is not None and seen_version != slot.version:
-        raise VersionConflict(f"slot {slot_id} has version {slot.version}, not {seen_version}")
+    refuse_stale(f"slot {slot_id}", version=slot.version, seen=seen_version)
     refuse_unbookable(slot, as_of=as_of)
     row = find(Verb.BOOK, Party.CLIENT, None, auto_confirm=slot.auto_confirm)
     if row is None:

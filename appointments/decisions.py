@@ -11,7 +11,7 @@ from appointments.lifecycle import Change
 from appointments.locks import Case
 from appointments.matrix import Party, Verb
 from core.actors import Actor
-from core.errors import NotFound, VersionConflict
+from core.errors import NotFound, refuse_stale
 from pin_calendar.models import refuse_bad_text
 
 
@@ -50,7 +50,5 @@ def hold(
     party = lifecycle.party_of(actor, cases[0].appointment) if cases else None
     if party is None:
         raise NotFound(f"there is no appointment {appointment_id}")
-    version = cases[0].appointment.version
-    if seen_version is not None and seen_version != version:
-        raise VersionConflict(f"appointment {appointment_id} has version {version}, not {seen_version}")
+    refuse_stale(f"appointment {appointment_id}", version=cases[0].appointment.version, seen=seen_version)
     return cases[0], party

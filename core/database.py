@@ -7,6 +7,9 @@ from django.db import InterfaceError, OperationalError
 # transaction states that follow a fail-over to a read-only server, and what a session says of its prepared statements
 # when they are gone, or return something else since a migration. A new session knows better.
 _INFRASTRUCTURE_CLASSES = ("08", "53", "58", "57P", "25006", "26000", "0A000", "F0", "XX")
+_CANCELLED = "57014"
+# Lock not available, deadlock detected, serialization failure, and a cancelled statement, which has waited for long.
+_IN_THE_WAY = frozenset({"55P03", "40P01", "40001", _CANCELLED})
 
 
 def sqlstate(error: BaseException) -> str | None:
@@ -34,4 +37,9 @@ def is_infrastructure_error(error: BaseException) -> bool:
 
 def is_cancelled(error: BaseException) -> bool:
     """True when the statement was cancelled: by its time-out, an operator, or the watchdog of a stopping worker."""
-    return sqlstate(error) == "57014"
+    return sqlstate(error) == _CANCELLED
+
+
+def is_in_the_way(error: BaseException) -> bool:
+    """True when another transaction was in the way: neither the row nor the database is to blame, and a retry helps."""
+    return sqlstate(error) in _IN_THE_WAY

@@ -21,7 +21,7 @@ class NotFound(Refused):
 
 
 class VersionConflict(Refused):
-    """The caller saw an older version than the one stored."""
+    """The caller saw another version than the one stored."""
 
     code = "version_conflict"
 
@@ -34,6 +34,12 @@ class InvalidField(Refused):
     def __init__(self, field: str, sentence: str, **facts: object) -> None:
         super().__init__(sentence, **facts)
         self.field = field
+
+
+def refuse_stale(record: str, *, version: int, seen: int | None) -> None:
+    """Raises VersionConflict when the caller saw another version of the record than `version`, if they say which."""
+    if seen is not None and seen != version:
+        raise VersionConflict(f"{record} has version {version}, not {seen}")
 
 
 class Inconsistent(Exception):

@@ -3,6 +3,8 @@
 import functools
 import importlib.resources
 
+from core.errors import InvalidField
+
 
 @functools.cache
 def _in_use() -> frozenset[str]:
@@ -40,3 +42,11 @@ def canonical(name: str) -> str:
         raise ValueError(f"{name[:64]!r} is not an IANA time zone, such as Europe/Moscow")
     target = _links().get(name, name)
     return "UTC" if target == "Etc/UTC" else target
+
+
+def checked(name: str) -> str:
+    """As `canonical`, of a field `time_zone`: raises InvalidField for a name that IANA does not know."""
+    try:
+        return canonical(name)
+    except ValueError as error:
+        raise InvalidField("time_zone", str(error)) from None

@@ -12,7 +12,6 @@ from contracts.calendar import EventReason
 from contracts.crm import BookingDeadlineChanged, DeadlineState
 from core import sql, zones
 from core.actors import Actor
-from core.errors import InvalidField
 from crm.models import Deadline
 from outbox.publish import publish
 from pin_calendar import events
@@ -37,7 +36,7 @@ class Applied(StrEnum):
 
 def apply(message: BookingDeadlineChanged, *, as_of: datetime.datetime) -> Applied:
     """Follow the message, in the caller's transaction. Raises InvalidField for an unknown zone or a bad title."""
-    zone = _zone(message.time_zone)
+    zone = zones.checked(message.time_zone)
     refuse_bad_text("title", message.title)
     key = f"crm-deadline:{message.tenant_id}:{message.booking_id}"
     sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
@@ -66,13 +65,6 @@ def apply(message: BookingDeadlineChanged, *, as_of: datetime.datetime) -> Appli
     deadline.owner_user_id = message.owner_user_id
     deadline.save()
     return applied
-
-
-def _zone(name: str) -> str:
-    try:
-        return zones.canonical(name)
-    except ValueError as error:
-        raise InvalidField("time_zone", str(error)) from error
 
 
 def _scheduled(deadline: Deadline) -> Event | None:

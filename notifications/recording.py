@@ -9,7 +9,6 @@ from django.conf import settings
 from contracts.calendar import ReminderDue
 from core import zones
 from core.correlation import correlation_id
-from core.errors import InvalidField
 from notifications import audience, channels
 from notifications.audience import Told
 from notifications.models import Delivery, Recipient, Status
@@ -23,7 +22,7 @@ def record(message: Told, *, message_id: UUID, as_of: datetime.datetime) -> list
     kind = audience.kind_of(message)
     if kind is None:
         return []
-    _refuse_unknown_zone(message.time_zone)
+    zones.checked(message.time_zone)
     addressees = audience.addressees(message)
     known = Recipient.objects.in_bulk([addressee.user_id for addressee in addressees])
     subject_id = getattr(message, "appointment_id", None) or message.event_id
@@ -65,10 +64,3 @@ def _ways(recipient: Recipient | None, *, is_stale: bool) -> Iterable[tuple[str,
         return [("", Status.INACTIVE)]
     status = Status.STALE if is_stale else Status.PENDING
     return [(channel, status) for channel in channels.of(recipient)] or [("", Status.NO_CHANNEL)]
-
-
-def _refuse_unknown_zone(name: str) -> None:
-    try:
-        zones.canonical(name)
-    except ValueError as error:
-        raise InvalidField("time_zone", str(error)) from error

@@ -16,7 +16,7 @@ from audit import log as audit_log
 from contracts.calendar import EventReason
 from core import zones
 from core.actors import Actor
-from core.errors import InvalidField, NotFound, Refused, VersionConflict
+from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from outbox.publish import publish
 from pin_calendar import events
 from pin_calendar.events import Event, EventChange
@@ -56,10 +56,7 @@ class Draft:
     def checked(self) -> "Draft":
         """The draft with its times in UTC and its zone's canonical name. Raises InvalidField."""
         refuse_bad_text("title", self.title)
-        try:
-            zone = zones.canonical(self.time_zone)
-        except ValueError as error:
-            raise InvalidField("time_zone", str(error)) from None
+        zone = zones.checked(self.time_zone)
         start_at, end_at = in_utc("start_at", self.start_at), in_utc("end_at", self.end_at)
         if end_at < start_at:
             raise InvalidField("end_at", "must not be before start_at")
@@ -156,8 +153,7 @@ def _hold(event_id: UUID, *, actor: Actor, seen_version: int | None) -> Event:
     event = events.lock(event_id)
     if event is None or not actor.acts_for_owner(event.owner_user_id, event.tenant_id):
         raise NotFound(f"there is no event {event_id}")
-    if seen_version is not None and seen_version != event.version:
-        raise VersionConflict(f"event {event_id} has version {event.version}, not {seen_version}")
+    refuse_stale(f"event {event_id}", version=event.version, seen=seen_version)
     if event.status != EventStatus.SCHEDULED:
         raise EventFinished(f"event {event_id} is {event.status}", status=event.status)
     return event

@@ -16,7 +16,7 @@ from audit.models import Aggregate
 from core import sql, zones
 from core.actors import Actor
 from core.database import constraint_name
-from core.errors import InvalidField, NotFound, Refused, VersionConflict
+from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from core.ids import new_id
 from pin_calendar import slots
 from pin_calendar.models import SlotStatus, in_utc
@@ -49,10 +49,7 @@ class Draft:
 
     def checked(self, *, as_of: datetime.datetime) -> "Draft":
         """The draft with its times in UTC and its zone's canonical name. Raises InvalidField."""
-        try:
-            zone = zones.canonical(self.time_zone)
-        except ValueError as error:
-            raise InvalidField("time_zone", str(error)) from None
+        zone = zones.checked(self.time_zone)
         start_at, end_at = in_utc("start_at", self.start_at), in_utc("end_at", self.end_at)
         if end_at <= start_at:
             raise InvalidField("end_at", "must be after start_at")
@@ -154,8 +151,7 @@ def _hold(slot_id: UUID, *, actor: Actor, seen_version: int | None) -> Slot:
     slot = slots.lock(slot_id)
     if slot is None or not actor.acts_for_owner(slot.owner_user_id, slot.tenant_id):
         raise NotFound(f"there is no slot {slot_id}")
-    if seen_version is not None and seen_version != slot.version:
-        raise VersionConflict(f"slot {slot_id} has version {slot.version}, not {seen_version}")
+    refuse_stale(f"slot {slot_id}", version=slot.version, seen=seen_version)
     if slot.status != SlotStatus.AVAILABLE:
         raise SlotNotAvailable(f"slot {slot_id} is {slot.status}", status=slot.status)
     return slot

@@ -55,10 +55,7 @@ class Pattern:
 
         Raises InvalidField, NonexistentLocalTime or AmbiguousLocalTime for the first that cannot be.
         """
-        try:
-            zone = ZoneInfo(zones.canonical(self.time_zone))
-        except ValueError as error:
-            raise InvalidField("time_zone", str(error)) from None
+        zone = ZoneInfo(zones.checked(self.time_zone))
         days = (self.to_date - self.from_date).days + 1
         if not 1 <= days <= MAX_DAYS:
             raise InvalidField("to_date", f"must be from_date or up to {MAX_DAYS - 1} days later")

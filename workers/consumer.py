@@ -35,8 +35,6 @@ _READ_AT_ONCE = 500
 _SLICE_SECONDS = 0.1
 _ATTEMPTS = 3
 _FIRST_RETRY_SECONDS = 0.1
-# Serialization failure, deadlock, lock and statement time-outs: another one was in the way, not the message.
-_IN_THE_WAY = frozenset({"40001", "40P01", "55P03", "57014"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +183,7 @@ class Consumer(Job[ConsumedResult]):
                 except Inconsistent as error:
                     raise _Unhandled("inconsistent", str(error)) from error
                 except Exception as error:
-                    if is_infrastructure_error(error) or database.sqlstate(error) in _IN_THE_WAY:
+                    if is_infrastructure_error(error) or database.is_in_the_way(error):
                         raise
                     log.warning("message failed", topic=record.topic, attempt=attempt + 1, exc_info=error)
                     failure = error

@@ -27,7 +27,6 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _CANCEL_AFTER, _DISCONNECT_AFTER, _LEAVE_AFTER = 2.0, 4.0, 4.7  # seconds after the first signal
 _CANCEL_TIMEOUT = 1.0
 _SLICE = 0.1
-_QUERY_CANCELED = "57014"
 
 
 class Interrupted(BaseException):
@@ -80,7 +79,7 @@ def interruptible(connection: BaseDatabaseWrapper, *, stop: Stop) -> Iterator[No
 
 def is_broken_off(error: BaseException) -> bool:
     """True for what the main thread sees when the watchdog cancelled its statement or cut its connection."""
-    return database.sqlstate(error) == _QUERY_CANCELED or database.is_infrastructure_error(error)
+    return database.is_cancelled(error) or database.is_infrastructure_error(error)
 
 
 @contextmanager

@@ -91,6 +91,7 @@ def test_whose_fault_an_error_is(sqlstate, is_infrastructure):
     assert database.sqlstate(error) == sqlstate
     assert database.is_infrastructure_error(error) is is_infrastructure
     assert database.is_cancelled(error) is (sqlstate == "57014")
+    assert database.is_in_the_way(error) is (sqlstate in ("57014", "40001", "40P01", "55P03"))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from core import zones
+from core.errors import InvalidField
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,14 @@ def test_an_unknown_zone_is_refused_with_a_short_sentence(name):
         zones.canonical(name)
 
     assert len(str(refusal.value)) < 140
+
+
+def test_a_field_with_an_unknown_zone_is_refused_by_its_name():
+    with pytest.raises(InvalidField, match="is not an IANA time zone") as refusal:
+        zones.checked("Mars/Phobos")
+
+    assert refusal.value.field == "time_zone"
+    assert zones.checked("Asia/Calcutta") == "Asia/Kolkata"
 
 
 def test_every_zone_keeps_its_clock_under_its_canonical_name():
