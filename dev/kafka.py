@@ -5,91 +5,43 @@ A stand-in with limits of its own (`KAFKA_PROFILE=embedded` adapts the clients):
 
 import importlib.util
 import os
-import signal
 import socket
-import subprocess
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
-from dev.processes import HOST, die_with_parent, free_port, is_open, kill, last_lines
+from dev.broker import Broker
+from dev.processes import HOST, free_port
 from dev.workspace import Workspace
 
-# The broker reads its own settings (LISTENER_URL, OTEL_...) from the environment: it gets a clean one.
-_ENVIRONMENT = {"PATH": os.defpath, "RUST_LOG": "error"}
-_START_SECONDS = 10
-_POLL_SECONDS = 0.005
 
+class EmbeddedKafka(Broker):
+    """Each start gives an empty one, with no topics and no groups."""
 
-class EmbeddedKafka:
-    """A broker on a free port of 127.0.0.1; it ends with this process, however that ends. A restart keeps the port."""
+    start_seconds = 10
+    poll_seconds = 0.005
+    # The broker reads its own settings (LISTENER_URL, OTEL_...) from the environment: it gets a clean one.
+    environment = {"PATH": os.defpath, "RUST_LOG": "error"}
 
     def __init__(self, workspace: Workspace) -> None:
-        self._directory = workspace.directory("kafka")
-        self._log = self._directory / "log"
-        self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(workspace.directory("kafka"))
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """For KAFKA_BOOTSTRAP_SERVERS; valid after the first start."""
-        return f"{HOST}:{self._port}"
-
-    @property
-    def pid(self) -> int | None:
-        """The broker's, None while stopped."""
-        return self._process.pid if self._process and self._process.poll() is None else None
-
-    def start(self) -> str:
-        """Accept connections, with no topics and no groups, and return the address; harmless while running."""
-        if self.pid is not None:
-            return self.bootstrap_servers
+    def prepare(self) -> None:
+        """Raises OSError when another process has taken the port meanwhile."""
         if self._port:
             _claim(self._port)
         else:
             self._port = free_port()
-        deadline = time.monotonic() + _START_SECONDS
-        self._process = self._spawn()
-        while not is_open(self._port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"The broker did not start on {self.bootstrap_servers}:\n{last_lines(self._log)}")
-            time.sleep(_POLL_SECONDS)
-        return self.bootstrap_servers
+
+    def command(self) -> Sequence[str | Path]:
+        url = f"tcp://{self.bootstrap_servers}"
+        return [
+            *(_binary(), "broker", "--silent", "--storage-engine", "memory://tansu/"),
+            *("--listener-url", url, "--advertised-listener-url", url),
+        ]
 
     def stop(self) -> None:
         """kill -9: with nothing on disk there is nothing to save. Harmless while stopped."""
-        if self._process:
-            kill(self._process)
-
-    def restart(self) -> str:
-        """Stop, start again on the same port, empty."""
-        self.stop()
-        return self.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        url = f"tcp://{self.bootstrap_servers}"
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                [
-                    *(_binary(), "broker", "--silent", "--storage-engine", "memory://tansu/"),
-                    *("--listener-url", url, "--advertised-listener-url", url),
-                ],
-                cwd=self._directory,
-                env=_ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C on the terminal is for us; we stop the broker last
-                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 (a system call only, no lock is taken)
-            )
+        self.kill()
 
 
 def _binary() -> Path:

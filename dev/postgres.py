@@ -170,10 +170,8 @@ class EmbeddedPostgres:
             *("--pwfile", password_file),
             *("--encoding", "UTF8"),
             *("--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
-            *(
-                "--set",
-                "scram_iterations=1",
-            ),  # stretching helps weak passwords; ours is random, and connects get faster
+            # Stretching helps weak passwords; ours is random, and connects get faster.
+            *("--set", "scram_iterations=1"),
         )
         password_file.unlink()
 

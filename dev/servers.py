@@ -21,11 +21,9 @@ class Servers:
     def __init__(self, name: str, *, fast: bool = False, environ: Mapping[str, str] = os.environ) -> None:
         self._workspace = Workspace(name)
         self.postgres = None if environ.get("DATABASE_URL") else EmbeddedPostgres(self._workspace, fast=fast)
-        self.kafka: EmbeddedKafka | ApacheKafka | None = None
         self._kafka_profile = "kafka" if environ.get("EMBEDDED_KAFKA") == "apache" else "embedded"
-        if not environ.get("KAFKA_BOOTSTRAP_SERVERS"):
-            broker = ApacheKafka if self._kafka_profile == "kafka" else EmbeddedKafka
-            self.kafka = broker(self._workspace)
+        broker = ApacheKafka if self._kafka_profile == "kafka" else EmbeddedKafka
+        self.kafka = None if environ.get("KAFKA_BOOTSTRAP_SERVERS") else broker(self._workspace)
         self.environment: dict[str, str] = {}
 
     def start(self) -> dict[str, str]:

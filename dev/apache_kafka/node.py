@@ -1,18 +1,17 @@
-"""The node's life: fetch the artifacts once, format a log directory, start, stop, kill, start again with its data."""
+"""The node: its artifacts are fetched once, a log directory is formatted at the first start and kept over the next."""
 
 import base64
 import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
-import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
-from dev.processes import HOST, die_with_parent, free_port, is_open, kill, last_lines
+from dev.broker import Broker
+from dev.processes import HOST, free_port, last_lines
 from dev.workspace import Workspace
 
 _POM = Path(__file__).with_name("pom.xml")
@@ -21,9 +20,7 @@ _ARTIFACTS = Path(__file__).resolve().parent.parent.parent / ".maven"
 _JAVA = 17
 # A small server that starts in half the time: what it runs is over before the better compiler would pay.
 _JAVA_OPTIONS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_START_SECONDS = 60
 _STOP_SECONDS = 20
-_POLL_SECONDS = 0.05
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -47,42 +44,25 @@ class Unavailable(Exception):
     """Java, Maven or the artifacts are not to be had here; the sentence says which."""
 
 
-class ApacheKafka:
-    """A node on free ports of 127.0.0.1 that ends with this process. Port and data survive a stop."""
+class ApacheKafka(Broker):
+    """One node. Its data survive a stop, and a crash: what was acknowledged is in the page cache."""
+
+    start_seconds = 60
+    poll_seconds = 0.05
 
     def __init__(self, workspace: Workspace) -> None:
-        self._directory = workspace.directory("apache-kafka")
-        self._log = self._directory / "log"
+        super().__init__(workspace.directory("apache-kafka"))
         self._properties = self._directory / "server.properties"
-        self._port = 0
         self._libraries: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """For KAFKA_BOOTSTRAP_SERVERS; valid after the first start."""
-        return f"{HOST}:{self._port}"
-
-    @property
-    def pid(self) -> int | None:
-        """The node's, None while stopped."""
-        return self._process.pid if self._process and self._process.poll() is None else None
-
-    def start(self) -> str:
-        """Accept connections and return the address; harmless while running. Raises Unavailable."""
-        if self.pid is not None:
-            return self.bootstrap_servers
+    def prepare(self) -> None:
+        """Raises Unavailable."""
         if not self._port:
             self._libraries = fetch()
             self._format()
-        self._process = self._java("kafka.Kafka", str(self._properties))
-        deadline = time.monotonic() + _START_SECONDS
-        while not is_open(self._port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                kill(self._process)
-                raise RuntimeError(f"Kafka did not start on {self.bootstrap_servers}:\n{last_lines(self._log)}")
-            time.sleep(_POLL_SECONDS)
-        return self.bootstrap_servers
+
+    def command(self) -> Sequence[str | Path]:
+        return self._java("kafka.Kafka", str(self._properties))
 
     def stop(self) -> None:
         """An orderly shutdown in bounded time; harmless while stopped."""
@@ -91,24 +71,7 @@ class ApacheKafka:
             try:
                 self._process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                kill(self._process)
-
-    def kill(self) -> None:
-        """kill -9: what was acknowledged is in the page cache and survives."""
-        if self._process:
-            kill(self._process)
-
-    def restart(self) -> str:
-        """Stop, start again with the same port and data."""
-        self.stop()
-        return self.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+                self.kill()
 
     def _format(self) -> None:
         self._port = free_port()
@@ -117,20 +80,11 @@ class ApacheKafka:
         self._properties.write_text(text)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         tool = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
-        if tool.wait():
+        if self.spawn(tool).wait():
             raise RuntimeError(f"Kafka could not format {data}:\n{last_lines(self._log)}")
 
-    def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                ["java", *_JAVA_OPTIONS, "-cp", f"{self._libraries}/*", *arguments],
-                cwd=self._directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C on the terminal is for us; we stop the broker last
-                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 (a system call only, no lock is taken)
-            )
+    def _java(self, *arguments: str) -> list[str]:
+        return ["java", *_JAVA_OPTIONS, "-cp", f"{self._libraries}/*", *arguments]
 
 
 def fetch() -> Path:
