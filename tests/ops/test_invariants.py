@@ -1,51 +1,17 @@
-"""`manage.py check_invariants`: nothing wrong in a healthy state, and each broken rule found by its name and id."""
-
-import io
-import json
-import threading
-from typing import Any
+"""The invariants: nothing wrong in a healthy state, and each broken rule of slots and appointments found by its id."""
 
 import pytest
-from django.core.management import CommandError, call_command
-from django.db import connection, transaction
 
 from appointments.matrix import MATRIX, EventEffect, Verb
 from appointments.models import AppointmentStatus
 from contracts.calendar import EventStatusChanged
 from core import sql
 from core.ids import new_id
-from ops import expectations, proof
+from ops import expectations
 from ops.invariants import INVARIANTS
-from ops.proof import FIRST_FAULTS, Finding
 from tests.factories import DAY, MINUTE, NOON, an_overdue_appointment
 from tests.ops import lives
-
-
-def findings(**when: Any) -> dict[str, Finding]:
-    return {finding.invariant.name: finding for finding in proof.check(**{"as_of": NOON, **when})}
-
-
-def faults(name: str, **when: Any) -> list[str]:
-    """The ids that break the invariant."""
-    finding = findings(**when)[name]
-    assert len(finding.first_faults) == min(finding.violation_count, FIRST_FAULTS)
-    return [fault.id for fault in finding.first_faults]
-
-
-def change(table: str, id_: object, **values: Any) -> None:
-    """Write a row by hand, past every use case; dates that Python would quote come as SQL in `values`."""
-    columns = ", ".join(f"{name} = {value}" for name, value in values.items())
-    assert sql.execute(f"UPDATE {table} SET {columns} WHERE id = %s", [id_]) == 1
-
-
-def forget(table: str, condition: str, *params: object) -> None:
-    assert sql.execute(f"DELETE FROM {table} WHERE {condition}", params) > 0
-
-
-def without(statement: str) -> None:
-    """Take away what would refuse the broken state, until the test's transaction is rolled back."""
-    sql.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    sql.execute(statement)
+from tests.ops.breaking import change, faults, findings, forget, without
 
 
 @pytest.mark.django_db
@@ -72,6 +38,18 @@ def test_an_imported_appointment_is_told_of_but_breaks_nothing():
 
     assert faults("not booked") == [str(appointment.id)]
     assert not any(finding.is_violated for finding in findings().values())
+
+
+@pytest.mark.django_db
+def test_late_work_is_a_warning():
+    appointment = lives.a_request()
+    late = NOON + 2 * DAY
+
+    found = findings(as_of=late)
+
+    assert [fault.id for fault in found["late appointments"].first_faults] == [str(appointment.id)]
+    assert found["late reminders"].violation_count == 2
+    assert not any(finding.is_violated for finding in found.values())
 
 
 def test_each_status_has_one_meaning_in_the_matrix():
@@ -268,240 +246,3 @@ class TestAppointments:
         change("appointments", appointment.id, pending_expires_at="pending_expires_at + interval '1 hour'")
 
         assert faults("INV-APT-6 deadline") == [str(appointment.id)]
-
-
-@pytest.mark.django_db
-class TestEvents:
-    @pytest.mark.parametrize(
-        "broken",
-        [
-            {"start_at": "start_at + interval '1 minute'"},
-            {"time_zone": "'Europe/Riga'"},
-            {"owner_user_id": "gen_random_uuid()"},
-            {"client_user_id": "NULL"},
-            {"source_id": "gen_random_uuid()"},
-            {"origin": "'Manual'"},
-        ],
-    )
-    def test_an_event_that_disagrees_with_its_appointment(self, broken):
-        appointment = lives.a_request()
-        change("calendar_events", appointment.calendar_event_id, **broken)
-
-        assert faults("INV-CAL-3") == [str(appointment.calendar_event_id)]
-
-    def test_a_slot_of_another_owner(self):
-        appointment = lives.a_request()
-        change("availability_slots", appointment.slot_id, owner_user_id="gen_random_uuid()")
-
-        assert faults("INV-CAL-3") == [str(appointment.calendar_event_id)]
-
-    def test_an_event_of_no_appointment(self):
-        event_id = lives.a_request().calendar_event_id
-        without("SET LOCAL session_replication_role = replica")
-        forget("appointments", "calendar_event_id = %s", event_id)
-        without("SET LOCAL session_replication_role = origin")
-
-        assert faults("INV-CAL-3") == [str(event_id)]
-
-    def test_an_end_that_the_audit_log_does_not_have(self):
-        event_id = lives.decide(lives.a_request(), Verb.DECLINE).calendar_event_id
-        forget("audit_log", "aggregate_id = %s AND verb = 'decline'", event_id)
-
-        assert faults("INV-CAL-3 told") == [str(event_id)]
-
-    def test_an_end_that_is_told_of_no_event(self):
-        lives.decide(lives.a_request(), Verb.DECLINE)
-        stranger = new_id()
-        sql.execute("UPDATE outbox_messages SET key = %s WHERE topic LIKE '%%event-status-changed%%'", [stranger])
-
-        assert str(stranger) in faults("INV-CAL-3 told")
-
-    def test_an_end_that_is_told_as_another(self):
-        event_id = lives.decide(lives.a_request(), Verb.DECLINE).calendar_event_id
-        sql.execute("""UPDATE outbox_messages SET payload = replace(payload, '"Cancelled"', '"Completed"')""")
-
-        assert faults("INV-CAL-3 told") == [str(event_id)]
-
-
-@pytest.mark.django_db
-class TestReminders:
-    @pytest.mark.parametrize(
-        "broken",
-        [{"due_at": "due_at + interval '1 second'"}, {"offset_minutes": 61, "due_at": "due_at - interval '1 min'"}],
-    )
-    def test_a_pending_reminder_that_does_not_follow_its_event(self, broken):
-        event_id = lives.a_request().calendar_event_id
-        [(reminder,)] = sql.fetch(
-            "SELECT id FROM event_reminders WHERE event_id = %s AND offset_minutes = 60", [event_id]
-        )
-        change("event_reminders", reminder, **broken)
-
-        assert faults("INV-REM-1") == [str(reminder)]
-        assert faults("INV-REM-1 complete") == [str(event_id)]
-
-    def test_a_reminder_that_was_not_materialised(self):
-        event_id = lives.a_request().calendar_event_id
-        forget("event_reminders", "event_id = %s AND offset_minutes = 60", event_id)
-
-        assert faults("INV-REM-1 complete") == [str(event_id)]
-
-    def test_a_sent_reminder_that_is_not_told(self):
-        reminder = lives.reminded()
-        forget("outbox_messages", "topic = 'pin.calendar.reminder-due.v1'")
-
-        assert faults("INV-REM-2") == [str(reminder.id)]
-
-    def test_a_reminder_that_is_told_twice(self):
-        reminder = lives.reminded()
-        sql.execute(
-            """
-            INSERT INTO outbox_messages (message_id, dedup_key, topic, key, contract_version, payload, headers,
-                                         tenant_id, correlation_id, created_at)
-            SELECT gen_random_uuid(), dedup_key || ':again', topic, key, contract_version, payload, headers, tenant_id,
-                   correlation_id, created_at
-            FROM outbox_messages WHERE topic = 'pin.calendar.reminder-due.v1'
-            """
-        )
-
-        assert faults("INV-REM-2") == [str(reminder.id)]
-
-    @pytest.mark.parametrize(
-        "broken",
-        [
-            {"status": "'Pending'", "sent_at": "NULL"},
-            {"status": "'Skipped'", "sent_at": "NULL", "skip_reason": "'event_over'"},
-            {"sent_at": "due_at - interval '1 second'"},
-        ],
-    )
-    def test_a_reminder_that_is_told_and_was_not_sent(self, broken):
-        reminder = lives.reminded()
-        change("event_reminders", reminder.id, **broken)
-
-        assert faults("INV-REM-2") == [str(reminder.id)]
-
-
-@pytest.mark.django_db
-class TestOutbox:
-    def test_a_message_to_publish_that_is_gone(self):
-        sql.execute("INSERT INTO outbox_ready (shard, id) VALUES (3, 4711)")
-
-        assert faults("OUTBOX queue") == ["4711"]
-
-    def test_a_message_that_waits_twice(self):
-        lives.a_request()
-        sql.execute("INSERT INTO outbox_parked (id, topic, key, parked_at) SELECT id, '', '', now() FROM outbox_ready")
-        [(message,)] = sql.fetch("SELECT id FROM outbox_ready")
-
-        assert faults("OUTBOX queue") == [str(message)]
-
-    @pytest.mark.parametrize("version", [1, 3])
-    def test_messages_that_disagree_with_the_versions(self, version):
-        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
-        sql.execute(
-            "UPDATE outbox_messages SET payload = replace(payload, %s, %s)",
-            ['"aggregateVersion":2', f'"aggregateVersion":{version}'],
-        )
-
-        assert faults("OUTBOX order") == [str(appointment.id)]
-
-    def test_messages_that_are_out_of_order(self):
-        appointment = lives.decide(lives.a_request(), Verb.CONFIRM)
-        sql.execute("UPDATE outbox_messages SET id = -id")
-
-        assert faults("OUTBOX order") == [str(appointment.id)]
-
-    @pytest.mark.parametrize("table", ["availability_slots", "calendar_events"])
-    def test_a_version_that_did_not_grow(self, table):
-        appointment = lives.decide(lives.a_request(), Verb.DECLINE)
-        id_ = appointment.slot_id if table == "availability_slots" else appointment.calendar_event_id
-        change(table, id_, version=1)
-
-        assert faults("VERSIONS") == [str(id_)]
-
-
-@pytest.mark.django_db
-def test_late_work_is_a_warning():
-    appointment = lives.a_request()
-    late = NOON + 2 * DAY
-
-    found = findings(as_of=late)
-
-    assert [fault.id for fault in found["late appointments"].first_faults] == [str(appointment.id)]
-    assert found["late reminders"].violation_count == 2
-    assert not any(finding.is_violated for finding in found.values())
-
-
-@pytest.mark.django_db(transaction=True)
-class TestCommand:
-    def test_it_exits_0_when_all_holds(self):
-        out = io.StringIO()
-
-        call_command("check_invariants", stdout=out)
-
-        lines = out.getvalue().splitlines()
-        assert len(lines) == 1 + len(INVARIANTS)
-        assert all(line.endswith("ok") for line in lines[1:])
-
-    def test_it_exits_1_and_names_what_is_violated(self):
-        slot = lives.a_slot()
-        change("availability_slots", slot.id, status="'Booked'")
-        out = io.StringIO()
-
-        with pytest.raises(CommandError, match=r"1 of .* invariants are violated: INV-SLT-3") as failure:
-            call_command("check_invariants", stdout=out)
-
-        assert failure.value.returncode == 1
-        assert f"{slot.id}: Booked, and held by 0 appointments" in out.getvalue()
-
-    def test_it_tells_all_as_json(self):
-        slot = lives.a_slot()
-        change("availability_slots", slot.id, status="'Booked'")
-        out = io.StringIO()
-
-        with pytest.raises(CommandError):
-            call_command("check_invariants", "--json", stdout=out)
-
-        told = json.loads(out.getvalue())
-        assert told["isHealthy"] is False
-        [violated] = [invariant for invariant in told["invariants"] if invariant["violationCount"]]
-        assert violated == {
-            "name": "INV-SLT-3",
-            "meaning": "a Booked slot is held by exactly one appointment, any other slot by none",
-            "warnsOnly": False,
-            "checkedCount": 1,
-            "violationCount": 1,
-            "first": [{"id": str(slot.id), "fault": "Booked, and held by 0 appointments"}],
-        }
-
-    def test_a_terminal_gets_a_table(self):
-        class Terminal(io.StringIO):
-            def isatty(self) -> bool:
-                return True
-
-        out = Terminal()
-
-        call_command("check_invariants", stdout=out, stderr=Terminal())
-
-        assert "first ids" in out.getvalue()
-
-    def test_it_sees_one_moment_of_the_database(self):
-        slot = lives.a_slot()
-
-        def break_it() -> None:
-            change("availability_slots", slot.id, status="'Booked'")
-            connection.close()
-
-        with proof.snapshot():
-            meanwhile = threading.Thread(target=break_it)
-            meanwhile.start()
-            meanwhile.join()
-            assert faults("INV-SLT-3") == []
-        assert faults("INV-SLT-3") == [str(slot.id)]
-
-    def test_it_changes_nothing_and_is_not_cut_off(self):
-        with proof.snapshot():
-            assert sql.fetch("SHOW transaction_read_only") == [("on",)]
-            assert sql.fetch("SHOW transaction_isolation") == [("repeatable read",)]
-            assert sql.fetch("SHOW statement_timeout") == [("0",)]
-        with transaction.atomic():
-            assert sql.fetch("SHOW statement_timeout") != [("0",)]
