@@ -15,7 +15,7 @@ from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
 from backoffice.interventions import Confirmation, Intervention, Order, WithReason
 from backoffice.records import RecordAdmin
-from core.errors import VersionConflict
+from core.errors import refuse_stale
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -55,8 +55,7 @@ class NewOwner(Confirmation):
 
 
 def _hand_over(appointment: Appointment, order: Order) -> str:
-    if int(order.seen) != appointment.version:
-        raise VersionConflict(f"appointment {appointment.id} has version {appointment.version}, not {order.seen}")
+    refuse_stale(f"appointment {appointment.id}", version=appointment.version, seen=int(order.seen))
     done = reassignment.reassign(
         tenant_id=appointment.tenant_id,
         from_owner_id=appointment.owner_user_id,
@@ -136,9 +135,9 @@ REVOKE = Intervention(
 )
 
 
-def _overdue(rows: Rows, as_of: datetime.datetime) -> Rows:
-    late = Q(status=AppointmentStatus.PENDING, pending_expires_at__lt=as_of)
-    return rows.filter(late).order_by("pending_expires_at", "id")
+def _overdue(rows: Any, as_of: datetime.datetime) -> Rows:
+    late: Rows = rows.overdue(as_of)
+    return late
 
 
 def _lapsing(rows: Rows, as_of: datetime.datetime) -> Rows:

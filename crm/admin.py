@@ -52,7 +52,7 @@ class LeadFeedEntryAdmin(RecordAdmin):
         columns.short_id("tenant_id", "tenant"),
     )
     list_filter = ("event",)
-    ordering = newest_first = ("-id",)
+    ordering = ("-id",)  # over that of the feed
 
     def heading(self, record: LeadFeedEntry, *, as_of: datetime.datetime) -> tuple[Any, ...]:
         return (

@@ -66,8 +66,8 @@ def diagnose(facts: Facts) -> list[Finding]:
     return sorted(findings, key=lambda finding: not finding.is_grave)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, *, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 _SILENT = {
@@ -172,7 +172,7 @@ def _consumers(facts: Facts) -> Iterator[Finding]:
     if parked := int(facts.value("deliveries_parked")):
         yield Finding(
             NotificationsJob.name,
-            f"{_count(parked, 'delivery').replace('deliverys', 'deliveries')} given up: people were not told.",
+            f"{_count(parked, 'delivery', plural='deliveries')} given up: people were not told.",
             runbook="consumers#deliveries-that-were-given-up",
             where=("notifications.delivery", "question=parked"),
             is_grave=False,

@@ -1,4 +1,4 @@
-"""Pages of the web process for operators and their tools."""
+"""The metrics that the web process exports."""
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe

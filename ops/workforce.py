@@ -133,8 +133,6 @@ class Record:
     longest_ms: int = 0
     buckets: list[Bucket] = field(default_factory=list)
     last_success_at: datetime.datetime | None = None
-    last_run_at: datetime.datetime | None = None
-    last_outcome: str = ""
 
     @property
     def mean_ms(self) -> int:
@@ -152,13 +150,11 @@ FROM jsonb_to_recordset(%(workers)s::jsonb) AS worker (job text, done text)
 JOIN job_runs AS run ON run.job = worker.job AND run.started_at >= %(since)s AND run.started_at < %(until)s
 GROUP BY run.job, bucket
 """
-_LAST = """
-SELECT worker.job, success.ended_at, run.started_at, run.outcome
+_LAST_SUCCESS = """
+SELECT worker.job, success.ended_at
 FROM jsonb_to_recordset(%s::jsonb) AS worker (job text)
-LEFT JOIN LATERAL (SELECT started_at, outcome FROM job_runs WHERE job = worker.job
-                   ORDER BY started_at DESC LIMIT 1) AS run ON true
-LEFT JOIN LATERAL (SELECT started_at + duration_ms * interval '1 millisecond' AS ended_at FROM job_runs
-                   WHERE job = worker.job AND outcome = 'Succeeded' ORDER BY started_at DESC LIMIT 1) AS success ON true
+CROSS JOIN LATERAL (SELECT started_at + duration_ms * interval '1 millisecond' AS ended_at FROM job_runs
+                    WHERE job = worker.job AND outcome = 'Succeeded' ORDER BY started_at DESC LIMIT 1) AS success
 """
 
 
@@ -176,9 +172,8 @@ def records(*, as_of: datetime.datetime, hours: int, buckets: int) -> dict[str, 
         record.failed += int(failed)
         record.longest_ms = max(record.longest_ms, longest_ms)
         record.sum_ms += int(sum_ms)
-    for name, succeeded_at, run_at, outcome in sql.fetch(_LAST, [asked]):
-        record = by_name[name]
-        record.last_success_at, record.last_run_at, record.last_outcome = succeeded_at, run_at, outcome or ""
+    for name, succeeded_at in sql.fetch(_LAST_SUCCESS, [asked]):
+        by_name[name].last_success_at = succeeded_at
     return by_name
 
 
