@@ -222,7 +222,7 @@ class Environment(BaseSettings):
 
     @model_validator(mode="after")
     def _stale_limit_covers_two_ticks(self) -> Self:
-        """A reminder that is merely late by normal polling must never count as stale (spec 90, after an outage)."""
+        """A reminder that is merely late by normal polling must never count as stale."""
         if self.reminder_stale_after_minutes * 60 < 2 * self.reminder_dispatch_interval_seconds:
             raise ValueError(
                 "REMINDER_STALE_AFTER_MINUTES must be at least two ticks of REMINDER_DISPATCH_INTERVAL_SECONDS"

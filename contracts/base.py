@@ -1,4 +1,4 @@
-"""What every message on Kafka has in common (spec: outbox, on the wire)."""
+"""What every message on Kafka has in common."""
 
 import datetime
 from enum import StrEnum

@@ -144,7 +144,7 @@ def page() -> str:
     """`docs/messages.md`."""
     parts = [
         "# Messages",
-        "Printed from the classes in `contracts/calendar.py` by `make schemas`; do not edit.",
+        "Printed from the classes in `contracts/` by `make schemas`; do not edit.",
         "At least once, in order per key; a repeat carries the same `ce_id`. Values are UTF-8 JSON. Instants are UTC "
         "with six fraction digits and Z. Fields marked ? are absent when empty; readers ignore fields that they do not "
         "know. `aggregateVersion` orders the messages about one appointment or event across topics.",
@@ -170,7 +170,7 @@ def _section(message: type[Contract]) -> str:
         f"| `{name}`{'' if name in described['required'] else ' ?'} | {_type(node)} |"
         for name, node in described["properties"].items()
     )
-    example = json.dumps(json.loads(EXAMPLES[message].to_json()), indent=2)
+    example = _json(json.loads(EXAMPLES[message].to_json())).rstrip()
     fields = f"| field | type |\n|---|---|\n{rows}"
     return f"## {message.TOPIC}\n\n{_first_line(message)}\n\n{fields}\n\n```json\n{example}\n```"
 

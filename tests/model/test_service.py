@@ -1,4 +1,4 @@
-"""The whole service beside a model of it in plain Python (spec 80): what people and workers do, in any order.
+"""The whole service beside a model of it in plain Python: what people and workers do, in any order.
 
 `MODEL_EXAMPLES=2000 make test ARGS=tests/model` looks further, at random, than CI's fixed examples do.
 """
