@@ -6,7 +6,7 @@ import pytest
 
 from appointments.matrix import MATRIX, AutoConfirm, Party, Row, Verb, find
 from appointments.models import AppointmentStatus
-from tests.appointments.table import AGREED, TABLE
+from tests.appointments.table import AGREED, ANY, AUTO, NOT_AUTO, TABLE
 
 # The words of the specification for what the lines above say in one.
 WHEN = {
@@ -19,6 +19,7 @@ WHEN = {
 SLOT = {"stays": "stays Booked", "release": "release rule", "swap": "old: release rule; new: Booked"}
 EVENTS = {"stays": "stays Scheduled", "moved": "times moved", "Cancelled": "→ Cancelled", "Completed": "→ Completed"}
 REMINDERS = {"kept": "kept", "Skipped": "→ Skipped", "rematerialised": "rematerialised"}
+ON = {ANY: "any slot", AUTO: "auto-confirm slot", NOT_AUTO: "not auto-confirm"}
 BOOKINGS = {False: ("Pending", ("appointment-booked",)), True: ("Confirmed", ("appointment-booked", AGREED))}
 
 
@@ -45,6 +46,7 @@ def test_a_row_says_what_the_line_of_the_table_says_and_there_is_no_other(
             assert (row.to, row.when, row.slot) == (line.to, WHEN[line.verb], SLOT[line.slot])
             assert (row.event, row.reminders) == (EVENTS[line.event], REMINDERS[line.reminders])
             assert topics_of(row) == tuple(message.split()[0] for message in line.messages)
+            assert row.auto_confirm == ON[line.new_slot_auto_confirm]
 
 
 @pytest.mark.parametrize("auto_confirm", [False, True])
