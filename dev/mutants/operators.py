@@ -106,15 +106,17 @@ class Twin(OfText):
 
 
 class Text(OfText):
-    """Another text for one that is neither documentation, nor SQL, nor a key of a table."""
+    """Another text for one that is neither documentation, nor a type, nor SQL, nor a key of a table."""
 
     cases = [
         ('x = "text"', 'x = "XXtext"'),
-        ('def f():\n    """Says."""\n    x = ""', 'def f():\n    """Says."""\n    x = "XX"'),
+        ('def f(a: "T") -> "T":\n    """Says."""\n    x = ""', 'def f(a: "T") -> "T":\n    """Says."""\n    x = "XX"'),
     ]
 
     def texts(self, node: Any) -> list[str]:
         if node.type != "string" or node.parent.type in ("simple_stmt", "file_input") or _SQL.search(node.value):
+            return []
+        if node.parent.type in ("tfpdef", "funcdef", "annassign") and node.get_previous_leaf().value in (":", "->"):
             return []
         if (following := node.get_next_leaf()) is not None and following.value == ":":
             return []

@@ -31,7 +31,7 @@ PLAN: dict[str, tuple[str, ...]] = {
         "tests/pin_calendar/test_events_reminders.py",
         "tests/reminders/test_dispatch.py",
         "tests/pin_calendar/test_diary.py",
-        "tests/appointments/test_timeout_races.py",
+        "tests/appointments/test_timeout_faults.py",
     ),
     "reminders/dispatch.py": (
         "tests/reminders/test_dispatch.py",
