@@ -71,22 +71,29 @@ class Stage:
         process = _PROCESSES.Process(
             target=victims.perform, args=(path.act, facts, self.database, self.log, report), daemon=True
         )
-        has_died = threading.Event()
+        has_started, has_died = threading.Event(), threading.Event()
 
         def strike() -> None:
+            has_started.wait()  # until then there is no process to be named, though it may be at work already
             has_died.set()
             process.kill()
 
         self.wire.watch(point, reached=strike)
         process.start()
+        has_started.set()
         process.join(_LIFE_SECONDS)
         if process.exitcode is None:
             process.kill()
             raise _Failed(f"a process hangs after {self.wire.statements[-3:]}")
-        eventually(_is_alone, "the server has ended the sessions of the dead", timeout=30)
+        eventually(lambda: not self._sessions(), "the server has ended the sessions of the dead", timeout=30)
         if not has_died.is_set() and process.exitcode:
             raise _Failed(f"a process ended with {process.exitcode}:\n{last_lines(self.log)}")
         return has_died.is_set()
+
+    def _sessions(self) -> int:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY(%s)"
+        [(count,)] = sql.fetch(query, [self.wire.ports])
+        return int(count)
 
 
 @contextmanager
@@ -161,11 +168,3 @@ def _broken(path: Path, *, is_done: bool) -> list[str]:
         if [record.message_id for record in sorted(heard, key=lambda r: (r.key, r.topic, r.offset))] != told:
             broken.append(f"lost or out of order on Kafka: {len(told)} told, {len(heard)} heard")
     return broken
-
-
-def _is_alone() -> bool:
-    [(others,)] = sql.fetch(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    )
-    return bool(others == 0)

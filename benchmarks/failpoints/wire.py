@@ -51,11 +51,13 @@ class Wire:
         self._reached: Callable[[], None] = lambda: None
         self.statements: list[str] = []
         """Those that the process has sent since the last `watch`."""
+        self.ports: list[int] = []
+        """By which PostgreSQL knows the process's sessions since then."""
 
     def watch(self, point: Point | None = None, *, reached: Callable[[], None] = lambda: None) -> None:
         """Count from 0 on. At the point `reached` is called, and nothing passes any more on that session."""
         with self._lock:
-            self._point, self._reached, self.statements = point, reached, []
+            self._point, self._reached, self.statements, self.ports = point, reached, [], []
 
     def __enter__(self) -> "Wire":
         threading.Thread(target=self._accept, daemon=True).start()
@@ -84,6 +86,7 @@ class Wire:
             except OSError:  # closed
                 return
             server = socket.create_connection(self._to)
+            self.ports.append(server.getsockname()[1])
             for one in (client, server):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             session = _Session(self, client=client, server=server)
