@@ -14,6 +14,8 @@ from pin_calendar.models import AvailabilitySlot, CalendarEvent, EventOrigin, Ev
 from reminders import schedule
 
 NOON = datetime.datetime(2030, 3, 14, 12, tzinfo=datetime.UTC)
+MICROSECOND = datetime.timedelta(microseconds=1)  # the least that two instants differ by
+SECOND = datetime.timedelta(seconds=1)
 MINUTE = datetime.timedelta(minutes=1)
 HOUR = datetime.timedelta(hours=1)
 DAY = datetime.timedelta(days=1)

@@ -18,14 +18,13 @@ from outbox.models import OutboxMessage, OutboxReady
 from reminders.models import EventReminder
 from tests.admin.pages import list_url, text_of
 from tests.admin.rows import a_conflict, a_delivery, a_parked_message
-from tests.factories import HOUR, MINUTE, NOON, an_open_appointment, an_overdue_appointment
+from tests.factories import HOUR, MINUTE, NOON, SECOND, an_open_appointment, an_overdue_appointment
 from tests.ops import lives
 from workers.models import JobRun, ProcessedMessage
 
 pytestmark = pytest.mark.django_db
 
 PAGE = "/admin/operations/"
-SECOND = datetime.timedelta(seconds=1)
 
 
 def ran(job: str, *, ago: datetime.timedelta, outcome: str = "Succeeded", ms: int = 40, **counts: int) -> None:

@@ -1,6 +1,5 @@
 """Idempotency-Key on bookings, and If-Match on every change."""
 
-import datetime
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ from appointments.models import Appointment
 from core import clock
 from tests.api.callers import Caller, an_investor, owner
 from tests.api.routes import ROUTES
-from tests.factories import DAY, NOON, SlotFactory
+from tests.factories import DAY, NOON, SECOND, SlotFactory
 
 pytestmark = pytest.mark.django_db
-SECOND = datetime.timedelta(seconds=1)
 
 
 def book(slot: Any, caller: Caller, key: str = "k-1", **headers: str) -> Any:

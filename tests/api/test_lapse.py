@@ -19,30 +19,38 @@ from pin_calendar.models import AvailabilitySlot
 from tests.api.callers import NOBODY, an_admin, an_investor, client, owner
 from tests.appointments import state
 from tests.appointments.timeouts import always, expire
-from tests.factories import DAY, HOUR, MINUTE, NOON, SlotFactory, an_open_appointment, an_overdue_appointment
+from tests.factories import (
+    DAY,
+    HOUR,
+    MICROSECOND,
+    MINUTE,
+    NOON,
+    SlotFactory,
+    an_open_appointment,
+    an_overdue_appointment,
+)
 
 pytestmark = pytest.mark.django_db
 
-INSTANT = datetime.timedelta(microseconds=1)
 Way = Callable[[Appointment], None]
 
 
 def test_the_deadline_is_one_value_in_row_answer_message_and_worker_to_the_microsecond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clock, "now", lambda: NOON + 123_457 * INSTANT)
+    monkeypatch.setattr(clock, "now", lambda: NOON + 123_457 * MICROSECOND)
     slot, investor = SlotFactory.create(start_at=NOON + 5 * DAY), an_investor()
 
     booked = investor.post(f"slots/{slot.id}/book").body
 
     deadline = Appointment.objects.get().pending_expires_at
-    assert deadline == NOON + DAY + 123_457 * INSTANT
+    assert deadline == NOON + DAY + 123_457 * MICROSECOND
     [(_, message)] = state.told()
     [listed] = investor.get("appointments").body["items"]
     told = {seen["pendingExpiresAt"] for seen in (booked, message, listed)}
     assert told == {"2030-03-15T12:00:00.123457Z"}
     assert TimeoutJob().cycle(as_of=deadline, limit=9, keep_going=always).expired_count == 0
-    assert TimeoutJob().cycle(as_of=deadline + INSTANT, limit=9, keep_going=always).expired_count == 1
+    assert TimeoutJob().cycle(as_of=deadline + MICROSECOND, limit=9, keep_going=always).expired_count == 1
 
 
 def by(who: Any, verb: str) -> Way:
@@ -85,7 +93,7 @@ EXITS = [
 ]
 
 
-@pytest.mark.parametrize(("ahead", "is_bookable"), [(HOUR, True), (HOUR - INSTANT, False)])
+@pytest.mark.parametrize(("ahead", "is_bookable"), [(HOUR, True), (HOUR - MICROSECOND, False)])
 @pytest.mark.parametrize(("verb", "party", "status"), sorted(set(EXITS)))
 def test_every_way_out_gives_the_slot_back_at_once_by_the_release_rule(
     verb: Verb, party: Party, status: str, ahead: datetime.timedelta, is_bookable: bool

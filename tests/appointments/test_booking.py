@@ -24,6 +24,7 @@ from tests.appointments.concurrently import blocked, together
 from tests.factories import (
     DAY,
     HOUR,
+    MICROSECOND,
     MINUTE,
     NOON,
     OTHER_TENANT,
@@ -35,8 +36,6 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 
-INSTANT = datetime.timedelta(microseconds=1)
-
 
 def book(slot: AvailabilitySlot, *, client: Actor | None = None, as_of: datetime.datetime = NOON) -> Appointment:
     booked = booking.book(slot.id, actor=client or Actor.user(new_id()), as_of=as_of)
@@ -44,7 +43,10 @@ def book(slot: AvailabilitySlot, *, client: Actor | None = None, as_of: datetime
 
 
 def test_a_slot_can_be_booked_at_the_very_instant_of_its_lead_time_and_not_after() -> None:
-    last_moment, too_late = SlotFactory.create(start_at=NOON + HOUR), SlotFactory.create(start_at=NOON + HOUR - INSTANT)
+    last_moment, too_late = (
+        SlotFactory.create(start_at=NOON + HOUR),
+        SlotFactory.create(start_at=NOON + HOUR - MICROSECOND),
+    )
 
     assert book(last_moment).status == "Pending"
     with pytest.raises(LeadTimePassed):

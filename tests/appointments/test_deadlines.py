@@ -16,11 +16,10 @@ from core.ids import new_id
 from pin_calendar.models import AvailabilitySlot
 from tests.appointments import state
 from tests.appointments.concurrently import together
-from tests.factories import DAY, HOUR, MINUTE, NOON, SlotFactory, client_of, owner_of
+from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, SlotFactory, client_of, owner_of
 
 pytestmark = pytest.mark.django_db
 
-INSTANT = datetime.timedelta(microseconds=1)
 OWNER, CLIENT = new_id(), Actor.user(new_id())
 
 
@@ -38,7 +37,7 @@ def book(slot: AvailabilitySlot, *, client: Actor = CLIENT, as_of: datetime.date
     [
         (NOON + 10 * DAY, 60, NOON + DAY),
         (NOON + DAY + HOUR, 60, NOON + DAY),
-        (NOON + DAY + HOUR - INSTANT, 60, NOON + DAY - INSTANT),
+        (NOON + DAY + HOUR - MICROSECOND, 60, NOON + DAY - MICROSECOND),
         (NOON + 5 * HOUR, 60, NOON + 4 * HOUR),
         (NOON + 5 * HOUR, 0, NOON + 5 * HOUR),
         (NOON + 5 * HOUR, 300, NOON),
@@ -75,7 +74,7 @@ def test_the_deadline_is_one_value_in_the_row_and_in_the_message_to_the_microsec
 def test_a_request_that_leaves_less_than_the_time_to_decide_is_refused(settings: Settings) -> None:
     settings.ENV = settings.ENV.model_copy(update={"appointment_min_decision_minutes": 30})
     just_enough = SlotFactory.create(start_at=NOON + 90 * MINUTE)
-    too_near = SlotFactory.create(start_at=NOON + 90 * MINUTE - INSTANT)
+    too_near = SlotFactory.create(start_at=NOON + 90 * MINUTE - MICROSECOND)
 
     book(just_enough)
     before = state.everything()

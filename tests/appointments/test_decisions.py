@@ -22,6 +22,7 @@ from tests.appointments.concurrently import blocked
 from tests.factories import (
     DAY,
     HOUR,
+    MICROSECOND,
     NOON,
     OTHER_TENANT,
     TENANT,
@@ -33,8 +34,6 @@ from tests.factories import (
 )
 
 pytestmark = pytest.mark.django_db
-
-INSTANT = datetime.timedelta(microseconds=1)
 
 
 def change(
@@ -80,7 +79,9 @@ def test_a_confirm_from_a_stale_page_after_the_expiry_is_refused_with_the_status
     [("Pending", Verb.CONFIRM), ("Pending", Verb.DECLINE), ("Pending", Verb.CANCEL), ("Confirmed", Verb.CANCEL)],
 )
 def test_before_the_start_means_up_to_the_last_microsecond(status: str, verb: Verb) -> None:
-    in_time, too_late = (an_open_appointment(status=status, start_at=NOON + after) for after in (INSTANT, 0 * INSTANT))
+    in_time, too_late = (
+        an_open_appointment(status=status, start_at=NOON + after) for after in (MICROSECOND, 0 * MICROSECOND)
+    )
 
     change(in_time, verb, actor=owner_of(in_time))
     with pytest.raises(TooLate):
@@ -90,7 +91,7 @@ def test_before_the_start_means_up_to_the_last_microsecond(status: str, verb: Ve
 @pytest.mark.parametrize("verb", [Verb.COMPLETE, Verb.NO_SHOW])
 def test_from_the_start_on_begins_with_the_start_itself(verb: Verb) -> None:
     started, not_yet = (
-        an_open_appointment(status="Confirmed", start_at=NOON + after) for after in (0 * INSTANT, INSTANT)
+        an_open_appointment(status="Confirmed", start_at=NOON + after) for after in (0 * MICROSECOND, MICROSECOND)
     )
 
     change(started, verb, actor=owner_of(started))

@@ -1,6 +1,5 @@
 """UC-CAL-011: what is open of one owner moves to another of the same tenant."""
 
-import datetime
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from tests.appointments import state
 from tests.factories import (
     DAY,
     HOUR,
+    MICROSECOND,
     NOON,
     OTHER_TENANT,
     TENANT,
@@ -36,7 +36,6 @@ from tests.factories import (
 
 pytestmark = pytest.mark.django_db
 
-INSTANT = datetime.timedelta(microseconds=1)
 ADMIN = Actor.tenant_admin(new_id(), tenant_id=TENANT)
 ANNA, BORIS = new_id(), new_id()
 
@@ -100,7 +99,7 @@ def test_open_crm_deadlines_move_without_a_message() -> None:
 
 def test_what_has_ended_stays() -> None:
     ended = of_anna(status="Confirmed", start_at=NOON - HOUR)
-    over, ahead = a_deadline(end_at=NOON), a_deadline(end_at=NOON + INSTANT)
+    over, ahead = a_deadline(end_at=NOON), a_deadline(end_at=NOON + MICROSECOND)
 
     moved = from_anna_to_boris()
 
@@ -111,7 +110,7 @@ def test_what_has_ended_stays() -> None:
 
 
 def test_a_meeting_in_progress_moves() -> None:
-    in_progress = of_anna(status="Confirmed", start_at=NOON - HOUR + INSTANT)
+    in_progress = of_anna(status="Confirmed", start_at=NOON - HOUR + MICROSECOND)
 
     from_anna_to_boris()
 
@@ -172,7 +171,7 @@ def test_what_nobody_took_over_can_still_be_cancelled_and_expires() -> None:
 def test_by_hand_a_conflict_refuses_the_whole_and_names_the_appointments(status: str) -> None:
     free, conflicting = of_anna(start_at=NOON + 4 * DAY), of_anna()
     a_deadline()
-    SlotFactory.create(owner_user_id=BORIS, start_at=conflicting.slot.end_at - INSTANT, status=status)
+    SlotFactory.create(owner_user_id=BORIS, start_at=conflicting.slot.end_at - MICROSECOND, status=status)
     before = state.everything()
 
     with pytest.raises(ReassignmentRefused) as caught:

@@ -22,6 +22,7 @@ from tests.appointments.concurrently import together
 from tests.factories import (
     DAY,
     HOUR,
+    MICROSECOND,
     MINUTE,
     NOON,
     OTHER_TENANT,
@@ -33,8 +34,6 @@ from tests.factories import (
 )
 
 pytestmark = pytest.mark.django_db
-
-INSTANT = datetime.timedelta(microseconds=1)
 
 
 def a_slot_for(appointment: Appointment, **fields: object) -> AvailabilitySlot:
@@ -85,7 +84,7 @@ def test_a_moved_event_earns_new_reminders_also_where_the_same_offset_was_sent()
     assert set(reminders.filter(status="Pending").values_list("id", flat=True)).isdisjoint(before)
 
 
-@pytest.mark.parametrize(("as_of_lead", "old_slot"), [(0 * INSTANT, "Available"), (INSTANT, "Expired")])
+@pytest.mark.parametrize(("as_of_lead", "old_slot"), [(0 * MICROSECOND, "Available"), (MICROSECOND, "Expired")])
 def test_the_slot_left_behind_is_released_by_the_release_rule(as_of_lead: datetime.timedelta, old_slot: str) -> None:
     appointment = an_open_appointment(status="Confirmed", start_at=NOON + HOUR - as_of_lead)
 
@@ -119,7 +118,7 @@ def test_only_to_a_slot_that_exists() -> None:
 
 
 def test_only_to_a_slot_that_can_still_be_booked() -> None:
-    _refuses(LeadTimePassed, lambda appointment: a_slot_for(appointment, start_at=NOON + HOUR - INSTANT))
+    _refuses(LeadTimePassed, lambda appointment: a_slot_for(appointment, start_at=NOON + HOUR - MICROSECOND))
 
 
 def test_not_to_a_slot_that_has_a_live_appointment_whatever_its_status_says() -> None:
@@ -200,7 +199,7 @@ def test_a_move_that_would_leave_a_deadline_in_the_past_is_refused(
     by: Callable[[Appointment], Actor],
 ) -> None:
     last_moment = an_open_appointment(pending_expires_at=NOON)
-    too_late = an_open_appointment(pending_expires_at=NOON - INSTANT)
+    too_late = an_open_appointment(pending_expires_at=NOON - MICROSECOND)
 
     assert move(last_moment, a_slot_for(last_moment), by=by(last_moment)).pending_expires_at == NOON
     to = a_slot_for(too_late)
@@ -263,7 +262,7 @@ def test_a_client_moves_an_overdue_request_to_an_auto_confirm_slot_and_keeps_the
 def test_the_time_to_decide_holds_for_a_clients_move_and_not_for_the_owners(settings: Settings) -> None:
     settings.ENV = settings.ENV.model_copy(update={"appointment_min_decision_minutes": 30})
     appointment = an_open_appointment()
-    near = a_slot_for(appointment, start_at=NOON + HOUR + 30 * MINUTE - INSTANT)
+    near = a_slot_for(appointment, start_at=NOON + HOUR + 30 * MINUTE - MICROSECOND)
 
     with pytest.raises(DeadlineTooNear):
         move(appointment, near)

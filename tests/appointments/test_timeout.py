@@ -17,11 +17,18 @@ from pin_calendar.models import AvailabilitySlot
 from tests import bulk
 from tests.appointments import state
 from tests.appointments.timeouts import Until, always, expire, logged, statuses
-from tests.factories import DAY, HOUR, MINUTE, NOON, OTHER_TENANT, an_open_appointment, an_overdue_appointment
+from tests.factories import (
+    DAY,
+    HOUR,
+    MICROSECOND,
+    MINUTE,
+    NOON,
+    OTHER_TENANT,
+    an_open_appointment,
+    an_overdue_appointment,
+)
 
 pytestmark = pytest.mark.django_db
-
-INSTANT = datetime.timedelta(microseconds=1)
 
 
 def slot_after_expiry(appointment: Appointment) -> str:
@@ -66,7 +73,9 @@ def test_the_whole_cascade_happens(chunk_size: int) -> None:
 # Selection
 
 
-@pytest.mark.parametrize(("deadline", "is_selected"), [(NOON - INSTANT, True), (NOON, False), (NOON + INSTANT, False)])
+@pytest.mark.parametrize(
+    ("deadline", "is_selected"), [(NOON - MICROSECOND, True), (NOON, False), (NOON + MICROSECOND, False)]
+)
 def test_a_deadline_of_exactly_as_of_is_not_yet_overdue(deadline: datetime.datetime, is_selected: bool) -> None:
     an_overdue_appointment(pending_expires_at=deadline)
 
@@ -110,7 +119,7 @@ def test_all_tenants_are_served() -> None:
 
 def test_deadlines_on_weekends_and_holidays_fire_too() -> None:
     new_years_day = datetime.datetime(2028, 1, 1, tzinfo=datetime.UTC)  # a Saturday
-    an_overdue_appointment(pending_expires_at=new_years_day - INSTANT, start_at=new_years_day + DAY)
+    an_overdue_appointment(pending_expires_at=new_years_day - MICROSECOND, start_at=new_years_day + DAY)
 
     result = TimeoutJob().cycle(as_of=new_years_day, limit=1, keep_going=always)
 
@@ -138,7 +147,7 @@ def test_at_the_very_instant_of_the_lead_time_the_slot_is_available_again() -> N
 
 
 def test_a_slot_whose_lead_time_has_passed_expires() -> None:
-    assert slot_after_expiry(an_overdue_appointment(start_at=NOON + HOUR - INSTANT)) == "Expired"
+    assert slot_after_expiry(an_overdue_appointment(start_at=NOON + HOUR - MICROSECOND)) == "Expired"
 
 
 def test_after_days_without_a_worker_a_request_whose_start_is_past_expires_once_and_its_slot_never_returns() -> None:

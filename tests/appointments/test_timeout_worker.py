@@ -18,7 +18,7 @@ from core import clock
 from outbox.models import OutboxMessage
 from tests import bulk
 from tests.appointments.timeouts import logged
-from tests.factories import DAY, NOON, an_overdue_appointment
+from tests.factories import DAY, NOON, SECOND, an_overdue_appointment
 from tests.workers.fakes import FakeTime
 from workers import loop
 from workers.loop import Pace
@@ -27,8 +27,6 @@ from workers.reporting import Reporter
 from workers.stopping import Stop
 
 pytestmark = pytest.mark.django_db
-
-SECOND = datetime.timedelta(seconds=1)
 
 
 def test_metrics_and_job_run_tell_what_the_cycle_did(monkeypatch: pytest.MonkeyPatch) -> None:

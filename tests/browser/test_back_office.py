@@ -1,6 +1,5 @@
 """The back office in a real browser: readable in light and dark, on a desk and on a phone, by itself."""
 
-import datetime
 import re
 
 import pytest
@@ -12,9 +11,8 @@ from ops import demo_data
 from ops.workforce import WORKERS
 from outbox.models import OutboxMessage
 from tests.browser.conftest import Window
+from tests.factories import MINUTE
 from workers.models import JobRun
-
-MINUTE = datetime.timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """The real commands from the command line: what they print, refuse and answer with."""
 
-import datetime
 import io
 import json
 from typing import Any
@@ -13,11 +12,9 @@ from core import clock
 from pin_calendar.models import CalendarEvent
 from tests import bulk
 from tests.appointments import state
-from tests.factories import NOON
+from tests.factories import NOON, SECOND
 from tests.invariants import violations
 from tests.processes import DISPATCH, TIMEOUT, result_of, run_to_end
-
-SECOND = datetime.timedelta(seconds=1)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

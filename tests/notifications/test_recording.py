@@ -28,11 +28,10 @@ from core.ids import new_id
 from notifications import recording
 from notifications.models import Delivery, Recipient
 from tests.appointments.concurrently import together
+from tests.factories import MINUTE
 from tests.notifications.people import AGENT, CLIENT, NOW, OTHER_AGENT, a_person, example, the_usual_people
 
 pytestmark = pytest.mark.django_db
-
-MINUTE = datetime.timedelta(minutes=1)
 
 
 def record(message: Message, *, as_of: datetime.datetime = NOW) -> None:

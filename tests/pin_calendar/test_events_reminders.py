@@ -14,11 +14,10 @@ from pin_calendar import events
 from pin_calendar.events import Event
 from pin_calendar.models import CalendarEvent, EventOrigin
 from reminders.models import EventReminder
-from tests.factories import DAY, HOUR, MINUTE, NOON, TENANT
+from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, TENANT
 
 pytestmark = pytest.mark.django_db
 
-INSTANT = datetime.timedelta(microseconds=1)
 Row = tuple[int, datetime.datetime, str, str | None]
 
 
@@ -93,7 +92,7 @@ def test_three_hours_ahead_only_the_last_hours_reminder_is_pending() -> None:
     assert rows(event, "Pending") == [(60, NOON + 2 * HOUR, "Pending", None)]
 
 
-@pytest.mark.parametrize(("early", "status"), [(0 * INSTANT, "Pending"), (INSTANT, "Skipped")])
+@pytest.mark.parametrize(("early", "status"), [(0 * MICROSECOND, "Pending"), (MICROSECOND, "Skipped")])
 def test_due_at_this_very_instant_is_not_past(early: datetime.timedelta, status: str) -> None:
     event = an_event(start_at=NOON + HOUR - early, offsets=[60])
 

@@ -1,4 +1,4 @@
-"""What a run of the dispatcher does with due reminders (spec: reminders, dispatcher and acceptance)."""
+"""What a run of the dispatcher does with due reminders."""
 
 import datetime
 from itertools import count
@@ -14,13 +14,10 @@ from pin_calendar.models import EventOrigin, EventStatus
 from reminders.dispatch import DispatchResult
 from reminders.models import EventReminder, ReminderStatus
 from tests.appointments.state import everything, told
-from tests.factories import DAY, HOUR, MINUTE, NOON, EventFactory, an_open_appointment
+from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, SECOND, EventFactory, an_open_appointment
 from tests.reminders.dispatching import STALE_AFTER, a_due_reminder, a_job, a_reminder_of, dispatch, statuses
 
 pytestmark = pytest.mark.django_db
-
-MICROSECOND = datetime.timedelta(microseconds=1)
-SECOND = datetime.timedelta(seconds=1)
 
 
 def test_nothing_due_changes_nothing():

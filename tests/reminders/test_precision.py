@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from core import clock
 from reminders.dispatch import DispatchJob
 from reminders.models import EventReminder
-from tests.factories import NOON
+from tests.factories import NOON, SECOND
 from tests.reminders.dispatching import STALE_AFTER, a_due_reminder
 from tests.workers.fakes import FakeTime
 from workers import loop
@@ -17,7 +17,6 @@ from workers.reporting import Reporter
 
 pytestmark = pytest.mark.django_db
 
-SECOND = datetime.timedelta(seconds=1)
 TICK = 60
 
 

@@ -11,9 +11,7 @@ from core.ids import new_id
 from reminders import schedule
 from reminders.models import EventReminder, SkipReason
 from reminders.schedule import Timetable
-from tests.factories import DAY, HOUR, MINUTE, NOON, EventFactory
-
-MICROSECOND = datetime.timedelta(microseconds=1)
+from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, EventFactory
 
 
 def timetable(start_at: datetime.datetime, *offsets: int) -> Timetable:
