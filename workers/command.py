@@ -128,11 +128,13 @@ class WorkerCommand(BaseCommand):
             if is_preview:
                 self._preview(job, as_of=as_of or clock.now(), limit=pace.batch_size, stop=stop)
                 return
-            _spare_collections()
             registry = CollectorRegistry()
             port = options["metrics_port"]
             reporter = Reporter(job, registry=registry, is_watched=bool(port))
-            with self._serving(job, port=port, registry=registry, heartbeat=heartbeat):
+            with (
+                self._serving(job, port=port, registry=registry, heartbeat=heartbeat),
+                _few_collections(until_exit=until_exit),
+            ):
                 if options["once"]:
                     self._once(job, pace=pace, stop=stop, reporter=reporter)
                 else:
@@ -200,14 +202,23 @@ class WorkerCommand(BaseCommand):
             yield
 
 
-def _spare_collections() -> None:
+@contextmanager
+def _few_collections(*, until_exit: bool) -> Iterator[None]:
     """What was imported lives as long as the process: no collection needs to look at it again.
 
-    And a chunk is no reason for one: its rows, some ten thousand objects, go as soon as nothing refers to them.
+    And a chunk is no reason for one: its rows, some ten thousand objects, go as soon as nothing refers to them. With
+    `until_exit` it stays so after the block: the last collection of all would delay a stop.
     """
+    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
+    try:
+        yield
+    finally:
+        if not until_exit:
+            gc.unfreeze()
+            gc.set_threshold(*thresholds)
 
 
 def _failure(error: BaseException) -> CommandError:

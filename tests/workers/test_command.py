@@ -1,5 +1,6 @@
 """Flags, exit codes, the --once result, the preview."""
 
+import gc
 import io
 import json
 import signal
@@ -177,6 +178,14 @@ def test_a_preview_is_a_table_on_a_terminal() -> None:
     out = Terminal()
     print_rows([], out=OutputWrapper(out))
     assert out.getvalue() == "Nothing to do.\n"
+
+
+def test_the_caller_has_its_garbage_collector_back() -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+
+    _call("--once")
+
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_the_caller_has_its_signal_handlers_back() -> None:

@@ -51,7 +51,7 @@ def _active_backend() -> int:
             cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [_NAME])
             return [pid for (pid,) in cursor.fetchall()]
 
-    return eventually(pids, "the worker's statement runs")[0]
+    return eventually(pids, "the worker's statement runs", timeout=30)[0]
 
 
 @contextmanager
