@@ -14,7 +14,7 @@ OPENAPI := $(PY) manage.py spectacular --format openapi-json --validate --fail-o
 .PHONY: help setup demo bench soak mutants test kafka test-kafka check check-on-servers shell lock schemas dashboard
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "ARGS=... is passed on; DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS, when set, replace the embedded servers."
 
 setup: .venv/.ready ## Make .venv with the locked dependencies (PYTHON=python3.12 chooses the Python)
