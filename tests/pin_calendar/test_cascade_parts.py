@@ -14,9 +14,7 @@ from pin_calendar import events, slots
 from pin_calendar.events import Event
 from pin_calendar.models import AvailabilitySlot, CalendarEvent, EventOrigin
 from pin_calendar.slots import Slot
-from tests.factories import DAY, HOUR, MINUTE, NOON, TENANT, SlotFactory
-
-INSTANT = datetime.timedelta(microseconds=1)
+from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, TENANT, SlotFactory
 
 
 def a_slot(*, status: str = "Booked", start_at: datetime.datetime = NOON + HOUR, lead_minutes: int = 60) -> Slot:
@@ -57,7 +55,7 @@ def an_event(*, origin: EventOrigin = EventOrigin.MANUAL, status: str = "Schedul
     [
         (NOON - DAY, "Available"),
         (NOON, "Available"),
-        (NOON + INSTANT, "Expired"),
+        (NOON + MICROSECOND, "Expired"),
         (NOON + HOUR, "Expired"),
         (NOON + DAY, "Expired"),
     ],
@@ -72,7 +70,7 @@ def test_without_a_lead_time_a_slot_is_available_up_to_its_very_start() -> None:
     slot = a_slot(lead_minutes=0)
 
     assert slots.release(slot, as_of=slot.start_at).to == "Available"
-    assert slots.release(slot, as_of=slot.start_at + INSTANT).to == "Expired"
+    assert slots.release(slot, as_of=slot.start_at + MICROSECOND).to == "Expired"
 
 
 @pytest.mark.parametrize("status", ["Available", "Expired", "Withdrawn"])
