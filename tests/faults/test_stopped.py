@@ -37,7 +37,7 @@ def expired() -> int:
 
 @pytest.mark.parametrize("command", [TIMEOUT, DISPATCH])
 def test_asleep(command):
-    with running(command, "--interval=3600") as worker:
+    with running(command, "--interval=300") as worker:
         worker.wait_for_event("cycle completed")
 
         assert stop(worker) == 0
