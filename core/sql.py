@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 import orjson
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from psycopg import Cursor, pq
 
 from core.errors import Inconsistent
@@ -76,11 +76,12 @@ def batched() -> Iterator[None]:
     What the server or a check has to say about any of them is raised at the end of the block at the latest. Only
     `write` is for such a block.
     """
-    connection.ensure_connection()
+    database = connections[DEFAULT_DB_ALIAS]
+    database.ensure_connection()
     batch: list[tuple[Any, Check]] = []
     token = _batch.set(batch)
     try:
-        with connection.wrap_database_errors, connection.connection.pipeline():
+        with database.wrap_database_errors, database.connection.pipeline():
             yield
     finally:
         _batch.reset(token)
@@ -106,8 +107,9 @@ def _cursor(results: pq.Format) -> Any:
     It sends parameters apart from the statement, where Django's writes them into it, and so lets PostgreSQL keep what
     it has understood of a statement that comes again. Binary results spare a regular expression an instant.
     """
-    connection.ensure_connection()
-    driver = Cursor(connection.connection)
+    database = connections[DEFAULT_DB_ALIAS]  # looked up once: through `connection`, each attribute is a look-up
+    database.ensure_connection()
+    driver = Cursor(database.connection)
     driver.format = results
-    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    wrap = database.make_debug_cursor if database.queries_logged else database.make_cursor
     return wrap(driver)  # type: ignore[arg-type]  # the stubs expect the wrapper that it makes
