@@ -14,7 +14,7 @@ moved, a condition turned round, another state, text, field or SQL condition, a 
 tests on each. A mutant that no test notices must be justified in `dev/mutants/justified.toml`; any other ends the
 command non-zero, and so does one that is justified without need. `make mutants ARGS=outbox/floor.py` checks one module.
 
-The mutants are made by {TOOL.replace("==", " ")} (Cosmic Ray), a third of its operators and ours
+The mutants are made by {TOOL.replace("==", " ")} (Cosmic Ray) with some of its operators and ours
 (`dev/mutants/operators.py`), in an environment of its own. Which tests have to notice, says `dev/mutants/plan.py`.
 
 | module | mutants | killed | justified |
