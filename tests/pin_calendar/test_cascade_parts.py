@@ -86,7 +86,7 @@ def test_a_slot_that_is_not_as_it_was_read_is_not_written() -> None:
     assert seen is not None
     AvailabilitySlot.objects.update(version=2)
 
-    with pytest.raises(Inconsistent):
+    with pytest.raises(Inconsistent, match="1 of 1 slots"):
         slots.write([slots.release(seen, as_of=NOON)], as_of=NOON)
 
     stored.refresh_from_db()
@@ -160,7 +160,7 @@ def test_an_event_that_is_not_as_it_was_read_is_not_written() -> None:
     events.insert([event], as_of=NOON)
     CalendarEvent.objects.update(version=5)
 
-    with pytest.raises(Inconsistent):
+    with pytest.raises(Inconsistent, match="1 of 1 events"):
         events.write([events.complete(event)], as_of=NOON + MINUTE)
 
     assert CalendarEvent.objects.get().status == "Scheduled"
