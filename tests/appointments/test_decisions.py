@@ -263,6 +263,20 @@ def test_a_state_that_the_cascade_does_not_expect_is_an_error_and_nothing_is_wri
     assert state.everything() == before
 
 
+def test_an_appointment_that_is_not_as_it_was_read_is_not_written() -> None:
+    appointment = an_open_appointment()
+    [case] = locks.wait_for([appointment.id])
+    row = lifecycle.permit(Verb.CONFIRM, case, party=Party.OWNER, as_of=NOON)
+    planned = lifecycle.plan(row, case, party=Party.OWNER, as_of=NOON)
+    sql.execute("UPDATE appointments SET version = 9")
+
+    with pytest.raises(Inconsistent, match="1 of 1 appointments"):
+        lifecycle.write([planned], actor=owner_of(appointment), as_of=NOON)
+
+    appointment.refresh_from_db()
+    assert appointment.status == "Pending"
+
+
 def test_a_move_is_no_decision() -> None:
     """Without a slot to move to nothing of the cascade may be written."""
     appointment = an_open_appointment(status="Confirmed")
