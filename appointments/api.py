@@ -1,6 +1,7 @@
 """Bookings, appointments and reassignments over HTTP: each view translates, makes one call, translates back."""
 
 import datetime
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import ClassVar
 from uuid import UUID
@@ -12,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.bodies import Body, Empty, query, read
-from api.endpoint import ANY_TOKEN, ANYONE, Endpoint, File, operation, principal_of, tenant_of
+from api.endpoint import ANY_TOKEN, ANYONE, Endpoint, File, View, operation, principal_of, tenant_of
 from api.idempotency import once
 from api.paging import page_of
 from api.preconditions import answer, file_answer, seen_version
@@ -101,6 +102,18 @@ class OneAppointment(Endpoint):
         return appointment_answer(register.find(appointment_id, actor=principal_of(request).actor))
 
 
+def decision(summary: str, *, needs: str, body: type[Body]) -> Callable[[View], View]:
+    """An operation that decides about an appointment."""
+    return operation(
+        summary,
+        needs=needs,
+        body=body,
+        answers=bodies.AppointmentOut,
+        refuses=DECISION_REFUSALS,
+        changes_a_record=True,
+    )
+
+
 class _Decision(Endpoint):
     """A verb of the matrix applied to one appointment."""
 
@@ -118,14 +131,7 @@ class _Decision(Endpoint):
 class Confirmation(_Decision):
     verb = Verb.CONFIRM
 
-    @operation(
-        "Confirm a request",
-        needs=DECIDE,
-        body=Empty,
-        answers=bodies.AppointmentOut,
-        refuses=DECISION_REFUSALS,
-        changes_a_record=True,
-    )
+    @decision("Confirm a request", needs=DECIDE, body=Empty)
     def post(self, request: Request, appointment_id: UUID) -> Response:
         """Pending → Confirmed, before the start; also after the deadline as long as it has not lapsed."""
         return self.decide(request, appointment_id)
@@ -134,14 +140,7 @@ class Confirmation(_Decision):
 class Declining(_Decision):
     verb = Verb.DECLINE
 
-    @operation(
-        "Decline a request",
-        needs=DECIDE,
-        body=ReasonIn,
-        answers=bodies.AppointmentOut,
-        refuses=DECISION_REFUSALS,
-        changes_a_record=True,
-    )
+    @decision("Decline a request", needs=DECIDE, body=ReasonIn)
     def post(self, request: Request, appointment_id: UUID) -> Response:
         """Pending → Declined; the slot is given back."""
         return self.decide(request, appointment_id, body=ReasonIn)
@@ -150,14 +149,7 @@ class Declining(_Decision):
 class Cancellation(_Decision):
     verb = Verb.CANCEL
 
-    @operation(
-        "Cancel an appointment",
-        needs=ANY_TOKEN,
-        body=ReasonIn,
-        answers=bodies.AppointmentOut,
-        refuses=DECISION_REFUSALS,
-        changes_a_record=True,
-    )
+    @decision("Cancel an appointment", needs=ANY_TOKEN, body=ReasonIn)
     def post(self, request: Request, appointment_id: UUID) -> Response:
         """By its client or its owner, before the start; the slot is given back."""
         return self.decide(request, appointment_id, body=ReasonIn)
@@ -166,14 +158,7 @@ class Cancellation(_Decision):
 class Completion(_Decision):
     verb = Verb.COMPLETE
 
-    @operation(
-        "Say that the meeting took place",
-        needs=DECIDE,
-        body=Empty,
-        answers=bodies.AppointmentOut,
-        refuses=DECISION_REFUSALS,
-        changes_a_record=True,
-    )
+    @decision("Say that the meeting took place", needs=DECIDE, body=Empty)
     def post(self, request: Request, appointment_id: UUID) -> Response:
         """Confirmed → Completed, from the start on."""
         return self.decide(request, appointment_id)
@@ -182,14 +167,7 @@ class Completion(_Decision):
 class NoShow(_Decision):
     verb = Verb.NO_SHOW
 
-    @operation(
-        "Say that the client did not come",
-        needs=DECIDE,
-        body=Empty,
-        answers=bodies.AppointmentOut,
-        refuses=DECISION_REFUSALS,
-        changes_a_record=True,
-    )
+    @decision("Say that the client did not come", needs=DECIDE, body=Empty)
     def post(self, request: Request, appointment_id: UUID) -> Response:
         """Confirmed → NoShow, from the start on."""
         return self.decide(request, appointment_id)

@@ -10,7 +10,7 @@ from api.paging import PageQuery
 from pin_calendar import weekly
 from pin_calendar.diary import MAX_OFFSETS
 from pin_calendar.events import DEFAULT_OFFSETS_MINUTES
-from pin_calendar.models import MAX_TEXT, EventOrigin, EventStatus, SlotStatus
+from pin_calendar.models import DEFAULT_LEAD_TIME_MINUTES, MAX_TEXT, EventOrigin, EventStatus, SlotStatus
 from pin_calendar.publishing import MAX_LEAD_TIME_MINUTES
 from reminders.models import MAX_OFFSET_MINUTES, ReminderStatus, SkipReason
 
@@ -54,7 +54,7 @@ class SlotIn(SlotEdit):
     """A slot to publish; a tenant admin may name another owner than themselves."""
 
     owner_user_id = Id(required=False)
-    min_lead_time_minutes = Whole(min_value=0, max_value=MAX_LEAD_TIME_MINUTES, default=60)
+    min_lead_time_minutes = Whole(min_value=0, max_value=MAX_LEAD_TIME_MINUTES, default=DEFAULT_LEAD_TIME_MINUTES)
     auto_confirm = Flag(default=False)
 
 
@@ -82,7 +82,7 @@ class WeeklyIn(Body):
     to_date = Day(help_text=f"At most {weekly.MAX_DAYS - 1} days after fromDate.")
     time_zone = Text(max_length=_MAX_ZONE)
     windows = serializers.ListField(child=WindowIn(), min_length=1, max_length=50)
-    min_lead_time_minutes = Whole(min_value=0, max_value=MAX_LEAD_TIME_MINUTES, default=60)
+    min_lead_time_minutes = Whole(min_value=0, max_value=MAX_LEAD_TIME_MINUTES, default=DEFAULT_LEAD_TIME_MINUTES)
     auto_confirm = Flag(default=False)
 
 

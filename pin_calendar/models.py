@@ -14,6 +14,7 @@ from core.ids import new_id
 from core.indexes import Index
 
 MAX_TEXT = 500
+DEFAULT_LEAD_TIME_MINUTES = 60
 
 
 def refuse_bad_text(field: str, text: str) -> None:
@@ -76,7 +77,7 @@ class AvailabilitySlot(models.Model):
     start_at = models.DateTimeField()
     end_at = models.DateTimeField()
     time_zone = models.CharField(max_length=64)
-    min_lead_time_minutes = models.IntegerField(default=60)
+    min_lead_time_minutes = models.IntegerField(default=DEFAULT_LEAD_TIME_MINUTES)
     auto_confirm = models.BooleanField(default=False)
     status = models.CharField(max_length=16, choices=SlotStatus.choices, default=SlotStatus.AVAILABLE)
     version = models.IntegerField(default=1)

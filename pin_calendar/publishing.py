@@ -19,7 +19,7 @@ from core.database import constraint_name
 from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from core.ids import new_id
 from pin_calendar import slots
-from pin_calendar.models import SlotStatus, in_utc
+from pin_calendar.models import DEFAULT_LEAD_TIME_MINUTES, SlotStatus, in_utc
 from pin_calendar.slots import Slot, SlotChange
 
 MAX_LEAD_TIME_MINUTES = 525_600  # a year
@@ -44,7 +44,7 @@ class Draft:
     start_at: datetime.datetime
     end_at: datetime.datetime
     time_zone: str
-    min_lead_time_minutes: int = 60
+    min_lead_time_minutes: int = DEFAULT_LEAD_TIME_MINUTES
     auto_confirm: bool = False
 
     def checked(self, *, as_of: datetime.datetime) -> "Draft":

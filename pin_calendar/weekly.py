@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from core import zones
 from core.errors import InvalidField
+from pin_calendar.models import DEFAULT_LEAD_TIME_MINUTES
 from pin_calendar.publishing import Draft
 
 MAX_DAYS = 366
@@ -47,7 +48,7 @@ class Pattern:
     to_date: datetime.date
     time_zone: str
     windows: Sequence[Window]
-    min_lead_time_minutes: int = 60
+    min_lead_time_minutes: int = DEFAULT_LEAD_TIME_MINUTES
     auto_confirm: bool = False
 
     def drafts(self, *, as_of: datetime.datetime) -> list[Draft]:
