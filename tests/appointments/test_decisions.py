@@ -1,6 +1,7 @@
 """One change of one appointment by a person: who may, until when, with which words, from which version."""
 
 import datetime
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -275,6 +276,19 @@ def test_an_appointment_that_is_not_as_it_was_read_is_not_written() -> None:
 
     appointment.refresh_from_db()
     assert appointment.status == "Pending"
+
+
+def test_the_worker_may_expire_after_the_deadline_only_and_never_what_has_none() -> None:
+    appointment = an_open_appointment(pending_expires_at=NOON)
+    [case] = locks.wait_for([appointment.id])
+    without_deadline = replace(case, appointment=replace(case.appointment, pending_expires_at=None))
+    may_expire = partial(lifecycle.permit, Verb.EXPIRE, party=Party.TIMEOUT)
+
+    assert may_expire(case, as_of=NOON + MICROSECOND).to == "Expired"
+    with pytest.raises(TooEarly):
+        may_expire(case, as_of=NOON)
+    with pytest.raises(TooEarly):
+        may_expire(without_deadline, as_of=NOON)
 
 
 def test_a_move_is_no_decision() -> None:
