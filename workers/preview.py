@@ -1,4 +1,4 @@
-"""Prints what a cycle would do: a table on a terminal, JSON lines elsewhere."""
+"""Prints rows that people ask for, such as what a cycle would do: a table on a terminal, JSON lines elsewhere."""
 
 import dataclasses
 import datetime
