@@ -240,6 +240,18 @@ def test_a_stranger_learns_nothing_from_a_version() -> None:
         change(appointment, Verb.CANCEL, actor=Actor.user(new_id()), seen_version=7)
 
 
+def test_every_line_of_the_audit_log_is_of_the_appointments_tenant_and_names_its_record() -> None:
+    appointment = an_open_appointment(slot__tenant_id=OTHER_TENANT)
+
+    change(appointment, Verb.CANCEL, actor=client_of(appointment))
+
+    assert set(AuditLine.objects.values_list("aggregate", "aggregate_id", "tenant_id")) == {
+        ("Appointment", appointment.id, OTHER_TENANT),
+        ("Slot", appointment.slot_id, OTHER_TENANT),
+        ("Event", appointment.calendar_event_id, OTHER_TENANT),
+    }
+
+
 # On which state
 
 
