@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from core import sql
+from core import advisory, sql
 from core.errors import Refused
 
 DECISION_TIME = datetime.timedelta(hours=24)
@@ -37,7 +37,7 @@ def refuse_too_near(expires_at: datetime.datetime, *, as_of: datetime.datetime) 
 
 def lock_pending_count(*, client_user_id: UUID, owner_user_id: UUID) -> None:
     """Let one request of this client and owner through at a time; taken before any row, so the cap holds."""
-    sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"pending:{client_user_id}:{owner_user_id}"])
+    advisory.lock(f"pending:{client_user_id}:{owner_user_id}")
 
 
 def refuse_too_many_pending(*, client_user_id: UUID, owner_user_id: UUID) -> None:

@@ -15,7 +15,7 @@ from audit import log as audit_log
 from audit.log import Line
 from audit.models import Aggregate
 from contracts.calendar import AppointmentReassigned
-from core import sql
+from core import advisory, sql
 from core.actors import Actor, ActorKind
 from core.correlation import correlation_id
 from core.database import constraint_name
@@ -63,7 +63,7 @@ def hand_over(
         raise NotFound(f"there is no tenant {tenant_id}")
     if from_owner_id == to_owner_id:
         raise InvalidField("to_owner_id", "must differ from the present owner")
-    sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"reassignment:{tenant_id}"])
+    advisory.lock(f"reassignment:{tenant_id}")
     slots.lock_timetable(to_owner_id)
     cases = [
         case

@@ -10,7 +10,7 @@ from uuid import UUID
 from audit import log as audit_log
 from contracts.calendar import EventReason
 from contracts.crm import BookingDeadlineChanged, DeadlineState
-from core import sql, zones
+from core import advisory, zones
 from core.actors import Actor
 from crm.models import Deadline
 from outbox.publish import publish
@@ -38,8 +38,7 @@ def apply(message: BookingDeadlineChanged, *, as_of: datetime.datetime) -> Appli
     """Follow the message, in the caller's transaction. Raises InvalidField for an unknown zone or a bad title."""
     zone = zones.checked(message.time_zone)
     refuse_bad_text("title", message.title)
-    key = f"crm-deadline:{message.tenant_id}:{message.booking_id}"
-    sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    advisory.lock(f"crm-deadline:{message.tenant_id}:{message.booking_id}")
     deadline = Deadline.objects.filter(tenant_id=message.tenant_id, booking_id=message.booking_id).first()
     if deadline is not None and message.revision <= deadline.revision:
         return Applied.IGNORED

@@ -9,8 +9,14 @@ from api.fields import Day, Flag, Id, Instant, Text, TimeOfDay, Whole, Word
 from api.paging import PageQuery
 from pin_calendar import weekly
 from pin_calendar.diary import MAX_OFFSETS
-from pin_calendar.events import DEFAULT_OFFSETS_MINUTES
-from pin_calendar.models import DEFAULT_LEAD_TIME_MINUTES, MAX_TEXT, EventOrigin, EventStatus, SlotStatus
+from pin_calendar.models import (
+    DEFAULT_LEAD_TIME_MINUTES,
+    DEFAULT_OFFSETS_MINUTES,
+    MAX_TEXT,
+    EventOrigin,
+    EventStatus,
+    SlotStatus,
+)
 from pin_calendar.publishing import MAX_LEAD_TIME_MINUTES
 from reminders.models import MAX_OFFSET_MINUTES, ReminderStatus, SkipReason
 

@@ -20,7 +20,7 @@ from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from outbox.publish import publish
 from pin_calendar import events
 from pin_calendar.events import Event, EventChange
-from pin_calendar.models import EventOrigin, EventStatus, in_utc, refuse_bad_text
+from pin_calendar.models import DEFAULT_OFFSETS_MINUTES, EventOrigin, EventStatus, in_utc, refuse_bad_text
 from reminders.models import MAX_OFFSET_MINUTES
 
 MAX_OFFSETS = 8
@@ -51,7 +51,7 @@ class Draft:
     start_at: datetime.datetime
     end_at: datetime.datetime
     time_zone: str
-    reminder_offsets_minutes: Sequence[int] = events.DEFAULT_OFFSETS_MINUTES
+    reminder_offsets_minutes: Sequence[int] = DEFAULT_OFFSETS_MINUTES
 
     def checked(self) -> "Draft":
         """The draft with its times in UTC and its zone's canonical name. Raises InvalidField."""

@@ -16,11 +16,9 @@ from contracts.calendar import EventReason, EventStatusChanged
 from core import sql
 from core.errors import Inconsistent
 from core.ids import new_id
-from pin_calendar.models import EventOrigin, EventStatus
+from pin_calendar.models import DEFAULT_OFFSETS_MINUTES, EventOrigin, EventStatus
 from reminders import schedule
 from reminders.models import SkipReason
-
-DEFAULT_OFFSETS_MINUTES = (1_440, 60)
 
 _SKIP_REASON = {EventStatus.CANCELLED: SkipReason.EVENT_CANCELLED, EventStatus.COMPLETED: SkipReason.EVENT_COMPLETED}
 

@@ -15,6 +15,7 @@ from core.indexes import Index
 
 MAX_TEXT = 500
 DEFAULT_LEAD_TIME_MINUTES = 60
+DEFAULT_OFFSETS_MINUTES = (1_440, 60)
 
 
 def refuse_bad_text(field: str, text: str) -> None:
@@ -117,7 +118,7 @@ class AvailabilitySlot(models.Model):
 
 
 def _default_offsets() -> list[int]:
-    return [1_440, 60]
+    return list(DEFAULT_OFFSETS_MINUTES)
 
 
 class CalendarEvent(models.Model):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from audit.log import Line
 from audit.models import Aggregate
-from core import sql
+from core import advisory, sql
 from core.errors import Inconsistent
 from pin_calendar.models import SlotStatus
 
@@ -58,7 +58,7 @@ def lock_timetable(owner_user_id: UUID) -> None:
     The exclusion constraint keeps slots apart, but makes who writes wait for who has written: two with several slots
     each would wait for each other.
     """
-    sql.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"timetable:{owner_user_id}"])
+    advisory.lock(f"timetable:{owner_user_id}")
 
 
 def book(slot: Slot) -> SlotChange:
