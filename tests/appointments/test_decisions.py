@@ -297,8 +297,9 @@ def test_the_worker_may_expire_after_the_deadline_only_and_never_what_has_none()
     may_expire = partial(lifecycle.permit, Verb.EXPIRE, party=Party.TIMEOUT)
 
     assert may_expire(case, as_of=NOON + MICROSECOND).to == "Expired"
-    with pytest.raises(TooEarly):
+    with pytest.raises(TooEarly) as caught:
         may_expire(case, as_of=NOON)
+    assert caught.value.facts == {"status": "Pending"}
     with pytest.raises(TooEarly):
         may_expire(without_deadline, as_of=NOON)
 
