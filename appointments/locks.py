@@ -166,11 +166,10 @@ def _claim(condition: str, params: Sequence[Any], *, limit: int) -> Claim:
     """
     rows = sql.fetch(
         f"""
-        WITH claimed AS MATERIALIZED (
+        SELECT claimed.*, {schedule.IS_HELD.format(event_id="claimed.calendar_event_id")} FROM (
             {_SELECT} WHERE {condition} {_EXPIRY_ORDER} LIMIT %s
             FOR NO KEY UPDATE OF appointment, slot, event SKIP LOCKED
-        ), {schedule.HELD.format(events="SELECT calendar_event_id FROM claimed")}
-        SELECT claimed.*, {schedule.IS_HELD.format(event_id="claimed.calendar_event_id")} FROM claimed
+        ) AS claimed
         """,
         [*params, limit],
     )

@@ -1,10 +1,10 @@
 """Set-based statements: a list of rows goes to PostgreSQL as one JSON parameter, so a list of one is the same code.
 
 Django's ORM stays the way to read and to define tables; it is passed by only where a change is written for many rows
-in one round trip (docs/adr: set-based writes).
+in one round trip (docs/adr/0001).
 
 The planner takes every such record set for a hundred rows and may read a whole table to join it; an UPDATE therefore
-names the ids a second time, as `id = ANY(%s)`, whose number it knows.
+names the ids a second time, as `id = ANY(%b)`, which it takes for few and looks up by the index.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -129,5 +129,4 @@ def notify() -> None:
     if instant - _last_notify < NOTIFY_EVERY_SECONDS:
         return
     _last_notify = instant
-    with connection.cursor() as cursor:
-        cursor.execute(f"NOTIFY {CHANNEL}")
+    sql.write(f"NOTIFY {CHANNEL}", ())

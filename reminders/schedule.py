@@ -10,15 +10,13 @@ from core import sql
 from core.ids import new_id
 from reminders.models import ReminderStatus, SkipReason
 
-# For a statement that claims events without waiting: the table expression that locks what is Pending of them, and
-# whether all of an event's are locked by it. What another hand has sent since the statement began counts as elsewhere.
-HELD = """held_reminders AS MATERIALIZED (
-    SELECT id FROM event_reminders WHERE event_id IN ({events}) AND status = 'Pending' FOR NO KEY UPDATE SKIP LOCKED
-)"""
-IS_HELD = """NOT EXISTS (
-    SELECT 1 FROM event_reminders AS reminder WHERE reminder.event_id = {event_id} AND reminder.status = 'Pending'
-       AND reminder.id NOT IN (SELECT id FROM held_reminders)
-)"""
+# For a statement that claims events without waiting: locks what is Pending of an event, and is true when it got all of
+# it. What another hand has sent since the statement began counts as elsewhere.
+IS_HELD = """(
+    SELECT count(*) FROM (
+        SELECT FROM event_reminders WHERE event_id = {event_id} AND status = 'Pending' FOR NO KEY UPDATE SKIP LOCKED
+    ) AS held
+) = (SELECT count(*) FROM event_reminders WHERE event_id = {event_id} AND status = 'Pending')"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def test_what_was_expired_is_counted_also_when_the_cycle_breaks_off() -> None:
     calls = itertools.count(1)
 
     def cut_off_at_the_third(execute: Any, statement: str, params: Any, many: bool, context: Any) -> Any:
-        if "WITH claimed" in statement and next(calls) == 3:
+        if "AS claimed" in statement and next(calls) == 3:
             raise OperationalError("the server is gone")
         return execute(statement, params, many, context)
 

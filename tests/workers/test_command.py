@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.core.management.base import OutputWrapper
-from django.db import connections
+from django.db import connection, connections
 
-from core import clock
+from core import clock, sql
 from tests.workers.fakes import DOINGS, Command, FakeJob, FakeResult
 from tests.workers.processes import database_url, run_to_end
 from workers.job import KeepGoing
@@ -186,6 +186,21 @@ def test_the_caller_has_its_garbage_collector_back() -> None:
     _call("--once")
 
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_its_sessions_plan_prepared_statements_once_and_the_callers_do_not() -> None:
+    seen: list[str] = []
+
+    def look(_keep_going: KeepGoing) -> None:
+        connection.close()
+        [(mode,)] = sql.fetch("SHOW plan_cache_mode")
+        seen.append(mode)
+
+    _call("--once", command=_command_for(FakeJob(look)))
+    look(lambda: True)
+
+    assert seen == ["force_generic_plan", "auto"]
 
 
 def test_the_caller_has_its_signal_handlers_back() -> None:
