@@ -24,7 +24,6 @@ PLAN: dict[str, tuple[str, ...]] = {
         "tests/pin_calendar/test_diary.py",
         "tests/appointments/test_messages.py",
         "tests/appointments/test_reassignment.py",
-        "tests/crm/test_deadlines.py",
     ),
     "reminders/schedule.py": (
         "tests/reminders/test_schedule.py",

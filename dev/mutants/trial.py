@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import pytest
 
 from dev.processes import die_with_parent
@@ -24,6 +25,8 @@ from dev.processes import die_with_parent
 ROOT = Path(__file__).resolve().parent.parent.parent
 _PYTEST = ("-q", "-x", "--tb=line", "--reuse-db", "--no-header", "-p", "no:cacheprovider", "--timeout=30")
 _PLUGINS = ("pytest_django.plugin", "pytest_timeout")
+# The smallest example of a failure is worth minutes to a person; here the first one will do.
+_WITHOUT_SHRINKING = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 # What the project imports, as far as it can be imported before Django has its settings.
 _THIRD_PARTY = (
     "confluent_kafka.admin",
@@ -89,6 +92,8 @@ def prepare(database_url: str, parent: int) -> None:
     os.chdir(ROOT)
     for name in _THIRD_PARTY:
         importlib.import_module(name)
+    hypothesis.settings.register_profile("mutants", phases=_WITHOUT_SHRINKING, derandomize=True, database=None)
+    hypothesis.settings.load_profile("mutants")
     gc.freeze()  # a child that collects would copy all of it
 
 
