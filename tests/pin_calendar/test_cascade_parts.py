@@ -1,7 +1,8 @@
 """What the appointments' cascade does to a slot and to an event, and what it refuses to start from."""
 
 import datetime
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -125,11 +126,23 @@ def test_each_status_change_of_an_event_of_any_origin_is_told_and_nothing_else(o
     assert "Показ" not in message.to_json()
 
 
-def test_a_new_event_is_scheduled_has_no_reason_to_be_cancelled_and_reminds_a_day_and_an_hour_before() -> None:
-    event = an_event()
+def test_a_new_event_is_scheduled_reminds_a_day_and_an_hour_before_and_is_otherwise_as_asked_for() -> None:
+    asked_for: dict[str, Any] = {
+        "tenant_id": TENANT,
+        "owner_user_id": new_id(),
+        "client_user_id": new_id(),
+        "origin": EventOrigin.APPOINTMENT,
+        "source_id": new_id(),
+        "title": "Показ",
+        "start_at": NOON,
+        "end_at": NOON + HOUR,
+        "time_zone": "Europe/Riga",
+    }
 
-    assert (event.status, event.cancel_reason, event.version) == ("Scheduled", "", 1)
-    assert event.reminder_offsets_minutes == [1_440, 60]
+    event = events.new(**asked_for)
+
+    made = {"reminder_offsets_minutes": [1_440, 60], "status": "Scheduled", "cancel_reason": "", "version": 1}
+    assert asdict(event) == {"id": event.id} | asked_for | made
 
 
 def test_a_finished_event_keeps_the_text_it_was_cancelled_with_and_the_code_for_services_apart() -> None:
