@@ -13,9 +13,10 @@ from django.db import connection, connections, transaction
 from core import sql
 from outbox.models import OutboxMessage
 from pin_calendar import events
+from pin_calendar.models import CalendarEvent
 from reminders.dispatch import DispatchResult
 from reminders.models import EventReminder
-from tests.factories import MINUTE, NOON
+from tests.factories import DAY, MINUTE, NOON
 from tests.reminders.dispatching import a_due_reminder, a_job, always, dispatch
 from workers.chunks import RETRIES_A_CYCLE
 
@@ -185,9 +186,11 @@ def test_a_row_in_another_hand_is_skipped_without_waiting_and_counted(lock):
 
 
 @committed
-@pytest.mark.parametrize("others", [0, 4])
-def test_a_row_in_another_hand_is_revisited_before_the_run_ends(others):
+@pytest.mark.parametrize(("others", "are_over"), [(0, False), (4, False), (4, True)])
+def test_a_row_in_another_hand_is_revisited_before_the_run_ends(others, are_over):
     held, *_ = many_due(others + 1)
+    if are_over:
+        CalendarEvent.objects.exclude(id=held.event_id).update(start_at=NOON - 2 * DAY, end_at=NOON - DAY)
     readings = count(1)
     with ExitStack() as stack:
         stack.enter_context(elsewhere("SELECT 1 FROM calendar_events WHERE id = %s FOR NO KEY UPDATE", held.event_id))
@@ -200,7 +203,8 @@ def test_a_row_in_another_hand_is_revisited_before_the_run_ends(others):
 
         result = dispatch(a_job(now=now), limit=1)
 
-    assert result == DispatchResult(sent_count=others + 1)
+    skipped = others if are_over else 0
+    assert result == DispatchResult(sent_count=others + 1 - skipped, skipped_count=skipped)
 
 
 def test_an_event_that_is_moved_meanwhile_is_not_told_of_its_old_start():
