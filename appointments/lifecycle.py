@@ -123,10 +123,10 @@ def party_of(actor: Actor, appointment: Facts) -> Party | None:
 def permit(verb: Verb, case: Case, *, party: Party, as_of: datetime.datetime, to_auto_confirm: bool = False) -> Row:
     """The row of the matrix for this request. Raises NotYours, NotAllowed, TooLate or TooEarly."""
     status = AppointmentStatus(case.appointment.status)
-    if not any(rows(verb, party)):
-        raise NotYours(f"{verb} is not for the {party} of appointment {case.appointment.id}", status=status.value)
     row = find(verb, party, status, auto_confirm=to_auto_confirm)
     if row is None:
+        if not any(rows(verb, party)):
+            raise NotYours(f"{verb} is not for the {party} of appointment {case.appointment.id}", status=status.value)
         raise NotAllowed(f"appointment {case.appointment.id} is {status}", status=status.value)
     start_at = case.slot.start_at
     if row.when in (When.BEFORE_START, When.MOVABLE) and as_of >= start_at:
@@ -225,9 +225,9 @@ def _write_appointments(changes: Sequence[Change], *, as_of: datetime.datetime) 
         FROM jsonb_to_recordset(%s::jsonb) AS x(
             id uuid, slot_id uuid, status text, pending_expires_at timestamptz, cancelled_by text, cancel_reason text,
             version int)
-        WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%b)
+        WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%s::uuid[])
         """,
-        [as_of, sql.as_json(change.after for change in changes), [change.after.id for change in changes]],
+        [as_of, sql.as_json(change.after for change in changes), sql.array(change.after.id for change in changes)],
         check=sql.expect(len(changes), of="appointments"),
     )
 
@@ -250,7 +250,7 @@ def _insert_appointments(appointments: Sequence[Facts], *, as_of: datetime.datet
 
 
 def _audit_lines(change: Change) -> list[Line]:
-    verb, after = change.row.verb.value, change.after
+    verb, after = change.row.verb, change.after
     from_status = change.before.status if change.before else ""
     lines = [Line(Aggregate.APPOINTMENT, after.id, after.tenant_id, verb, from_status, after.status)]
     lines += slots.audit_lines(change.slots, verb=verb)

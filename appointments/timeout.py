@@ -65,7 +65,7 @@ class TimeoutJob(Job[TimeoutResult]):
         """What a cycle as of that instant would expire; changes and locks nothing."""
         for case in locks.read_overdue(as_of=as_of, limit=limit):
             try:
-                outcome = _outcome(_plan(case, as_of=as_of))
+                outcome = _outcome(_plan(case, as_of=as_of).is_slot_released)
             except Inconsistent:
                 outcome = "inconsistent"
             yield Lapse(case.appointment.id, case.slot.id, case.appointment.pending_expires_at, outcome)
@@ -173,16 +173,17 @@ class _Run(Chunks[Case, Change]):
             lifecycle.write(changes, actor=Actor.system(), as_of=self.as_of)
 
     def done(self, change: Change) -> None:
+        is_slot_released = change.is_slot_released
         self.expired += 1
-        self.released += change.is_slot_released
-        self.metrics.expired(is_slot_released=change.is_slot_released)
+        self.released += is_slot_released
+        self.metrics.expired(is_slot_released=is_slot_released)
         log.info(
             "appointment expired",
             appointment_id=change.after.id,
             slot_id=change.after.slot_id,
             calendar_event_id=change.after.calendar_event_id,
             tenant_id=change.after.tenant_id,
-            slot_outcome=_outcome(change),
+            slot_outcome=_outcome(is_slot_released),
         )
 
 
@@ -191,5 +192,5 @@ def _plan(case: Case, *, as_of: datetime.datetime) -> Change:
     return lifecycle.plan(row, case, party=Party.TIMEOUT, as_of=as_of)
 
 
-def _outcome(change: Change) -> str:
-    return "released" if change.is_slot_released else "expired"
+def _outcome(is_slot_released: bool) -> str:
+    return "released" if is_slot_released else "expired"

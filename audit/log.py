@@ -30,7 +30,7 @@ def record(lines: Iterable[Line], *, actor: Actor, as_of: datetime.datetime) -> 
         {
             "id": new_id_text(),
             "tenant_id": line.tenant_id,
-            "aggregate": line.aggregate.value,
+            "aggregate": line.aggregate,
             "aggregate_id": line.aggregate_id,
             "verb": line.verb,
             "from_status": line.from_status,

@@ -81,12 +81,12 @@ def write(changes: Sequence[SlotChange], *, as_of: datetime.datetime) -> None:
         """
         UPDATE availability_slots AS slot SET status = x.status, version = slot.version + 1, updated_at = %s
         FROM jsonb_to_recordset(%s::jsonb) AS x(id uuid, version int, status text)
-        WHERE slot.id = x.id AND slot.version = x.version AND slot.id = ANY(%b)
+        WHERE slot.id = x.id AND slot.version = x.version AND slot.id = ANY(%s::uuid[])
         """,
         [
             as_of,
-            sql.as_json({"id": c.slot.id, "version": c.slot.version, "status": c.to.value} for c in changes),
-            [change.slot.id for change in changes],
+            sql.as_json({"id": c.slot.id, "version": c.slot.version, "status": c.to} for c in changes),
+            sql.array(change.slot.id for change in changes),
         ],
         check=sql.expect(len(changes), of="slots"),
     )
@@ -94,4 +94,4 @@ def write(changes: Sequence[SlotChange], *, as_of: datetime.datetime) -> None:
 
 def audit_lines(changes: Iterable[SlotChange], *, verb: str) -> list[Line]:
     """One line a slot."""
-    return [Line(Aggregate.SLOT, c.slot.id, c.slot.tenant_id, verb, c.slot.status, c.to.value) for c in changes]
+    return [Line(Aggregate.SLOT, c.slot.id, c.slot.tenant_id, verb, c.slot.status, c.to) for c in changes]

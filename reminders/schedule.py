@@ -53,8 +53,8 @@ def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) 
     if not timetables:
         return
     sql.write(
-        "DELETE FROM event_reminders WHERE event_id = ANY(%b) AND status = 'Pending'",
-        [[timetable.event_id for timetable in timetables]],
+        "DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND status = 'Pending'",
+        [sql.array(timetable.event_id for timetable in timetables)],
     )
     materialise(timetables, as_of=as_of)
 
@@ -66,9 +66,9 @@ def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datet
     sql.write(
         """
         UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
-        WHERE event_id = ANY(%b) AND status = 'Pending'
+        WHERE event_id = ANY(%s::uuid[]) AND status = 'Pending'
         """,
-        [reason.value, as_of, list(event_ids)],
+        [reason.value, as_of, sql.array(event_ids)],
     )
 
 
@@ -95,9 +95,9 @@ def _mark(
     sql.write(
         """
         UPDATE event_reminders SET status = %s, sent_at = %s, skip_reason = %s, updated_at = %s
-        WHERE id = ANY(%b) AND status = 'Pending'
+        WHERE id = ANY(%s::uuid[]) AND status = 'Pending'
         """,
-        [status.value, sent_at, skip_reason, as_of, list(reminder_ids)],
+        [status.value, sent_at, skip_reason, as_of, sql.array(reminder_ids)],
         check=sql.expect(len(reminder_ids), of="reminders"),
     )
 
