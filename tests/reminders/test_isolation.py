@@ -16,7 +16,7 @@ from pin_calendar import events
 from pin_calendar.models import CalendarEvent
 from reminders.dispatch import DispatchResult
 from reminders.models import EventReminder
-from tests.factories import DAY, MINUTE, NOON
+from tests.factories import DAY, MICROSECOND, MINUTE, NOON
 from tests.reminders.dispatching import a_due_reminder, a_job, always, dispatch
 from workers.chunks import RETRIES_A_CYCLE
 
@@ -118,6 +118,22 @@ def test_a_healed_row_goes_out_in_the_next_run():
 
     assert dispatch(job) == DispatchResult(sent_count=1)
     assert job._failed_before == ()
+
+
+def test_a_retried_row_is_sent_as_of_a_reading_of_its_own():
+    poison = a_due_reminder()
+    forbid(poison)
+    readings = count(1)
+    job = a_job(now=lambda: NOON + next(readings) * MICROSECOND)
+    dispatch(job)
+    sql.execute(f"DROP FUNCTION forbid_{poison.id.hex} CASCADE")
+    before = next(readings)
+
+    dispatch(job)
+
+    poison.refresh_from_db()
+    # One reading at the start, one for each of two passes that find nothing more, then its own.
+    assert poison.sent_at == NOON + (before + 4) * MICROSECOND
 
 
 def test_many_failing_rows_are_retried_a_few_a_run_and_in_turn():
