@@ -20,6 +20,7 @@ PLAN: dict[str, tuple[str, ...]] = {
     ),
     "pin_calendar/events.py": (
         "tests/pin_calendar/test_cascade_parts.py",
+        "tests/pin_calendar/test_locks.py",
         "tests/pin_calendar/test_events_reminders.py",
         "tests/pin_calendar/test_diary.py",
         "tests/appointments/test_messages.py",
