@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import tempfile
 from typing import Any
 
@@ -39,13 +40,21 @@ class logger_class(Logger):  # type: ignore[misc]
 
 # The processes share their metrics through files, so that any of them answers a scrape for all. Set before
 # prometheus_client is imported, and only here: workers of other roles are one process each.
-if workers > 1:
-    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="pin-metrics-"))
+_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+_is_ours = workers > 1 and _METRICS not in os.environ
+if _is_ours:
+    os.environ[_METRICS] = tempfile.mkdtemp(prefix="pin-metrics-")
+
+
+def on_exit(_server: Any) -> None:
+    """Leave no file behind."""
+    if _is_ours:
+        shutil.rmtree(os.environ[_METRICS], ignore_errors=True)
 
 
 def child_exit(_server: Any, worker: Any) -> None:
     """Take the live gauges of a process that ended out of the shared metrics."""
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+    if _METRICS in os.environ:
         from prometheus_client import multiprocess
 
         multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -84,7 +84,14 @@ class ApacheKafka(Broker):
             raise RuntimeError(f"Kafka could not format {data}:\n{last_lines(self._log)}")
 
     def _java(self, *arguments: str) -> list[str]:
-        return ["java", *_JAVA_OPTIONS, "-cp", f"{self._libraries}/*", *arguments]
+        return [
+            "java",
+            *_JAVA_OPTIONS,
+            f"-Djava.io.tmpdir={self._directory}",
+            "-cp",
+            f"{self._libraries}/*",
+            *arguments,
+        ]
 
 
 def fetch() -> Path:
