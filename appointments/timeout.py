@@ -177,13 +177,15 @@ class _Run(Chunks[Case, Change]):
         self.expired += 1
         self.released += is_slot_released
         self.metrics.expired(is_slot_released=is_slot_released)
+
+    def tell(self, change: Change) -> None:
         log.info(
             "appointment expired",
             appointment_id=change.after.id,
             slot_id=change.after.slot_id,
             calendar_event_id=change.after.calendar_event_id,
             tenant_id=change.after.tenant_id,
-            slot_outcome=_outcome(is_slot_released),
+            slot_outcome=_outcome(change.is_slot_released),
         )
 
 

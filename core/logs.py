@@ -9,10 +9,8 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import structlog
@@ -118,19 +116,29 @@ class _CurrentStderr(logging.StreamHandler[Any]):
         raise AttributeError("this handler always writes to sys.stderr")
 
 
-_gathered: ContextVar[list[str] | None] = ContextVar("gathered", default=None)
+class Held:
+    """Lines of the block, kept until `release` writes them, all at once: for what is true only after a commit.
 
+    They are made while there is time to, and written when whoever reads them may be slow. Unreleased, they are nothing.
+    """
 
-@contextmanager
-def gathered() -> Iterator[None]:
-    """The lines of the block are written at its end, all at once: for a loop that does little else but log."""
-    lines: list[str] = []
-    token = _gathered.set(lines)
-    try:
-        yield
-    finally:
-        _gathered.reset(token)
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._token = _held.set(self.lines)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _held.reset(self._token)
+
+    def release(self) -> None:
+        """Write what was kept."""
+        lines, self.lines = self.lines, []
         _put("".join(f"{line}\n" for line in lines))
+
+
+_held: ContextVar[list[str] | None] = ContextVar("held", default=None)
 
 
 def _put(text: str) -> None:
@@ -147,11 +155,11 @@ class _Lines:
         self.name = name
 
     def write(self, line: str) -> None:
-        gathered = _gathered.get()
-        if gathered is None:
+        held = _held.get()
+        if held is None:
             _put(f"{line}\n")
         else:
-            gathered.append(line)
+            held.append(line)
 
     debug = info = warning = error = critical = write
 

@@ -284,14 +284,17 @@ class _Run(Chunks[Due, Outcome]):
             publish([change.message() for change in sent], as_of=self.as_of)
 
     def done(self, change: Outcome) -> None:
-        due = change.due
-        ids = {"reminder_id": due.reminder_id, "event_id": due.event_id, "tenant_id": due.tenant_id}
         if change.is_sent:
             self.sent += 1
-            lag_seconds = change.lag_seconds
-            self.metrics.sent(lag_seconds=lag_seconds)
-            log.info("reminder-sent", **ids, offset_minutes=due.offset_minutes, lag_seconds=lag_seconds)
+            self.metrics.sent(lag_seconds=change.lag_seconds)
         else:
             self.skipped += 1
             self.metrics.skipped()
+
+    def tell(self, change: Outcome) -> None:
+        due = change.due
+        ids = {"reminder_id": due.reminder_id, "event_id": due.event_id, "tenant_id": due.tenant_id}
+        if change.is_sent:
+            log.info("reminder-sent", **ids, offset_minutes=due.offset_minutes, lag_seconds=change.lag_seconds)
+        else:
             log.info("reminder-skipped", **ids, reason=SkipReason.EVENT_OVER.value)

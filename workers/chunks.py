@@ -55,14 +55,19 @@ class Chunks(ABC, Generic[Item, Change]):
         """Write the changes, in the transaction that holds the locks."""
 
     @abstractmethod
+    def tell(self, change: Change) -> None:
+        """Log the change, in words that are true once it is committed: the line is written then."""
+
+    @abstractmethod
     def done(self, change: Change) -> None:
-        """Count and log a change that is committed."""
+        """Count a change that is committed."""
 
     def attempt(self, claim: Callable[[], list[Item]]) -> None:
         """One transaction over what `claim` locks. Raises only when the infrastructure is at fault."""
         items: list[Item] = []
         broken: list[tuple[Item, Exception]] = []
         changes: list[Change] = []
+        told = logs.Held()
         try:
             with transaction.atomic(durable=True):
                 items = claim()
@@ -74,17 +79,20 @@ class Chunks(ABC, Generic[Item, Change]):
                 if changes:
                     with sql.batched():
                         self.write(changes)
+                        with told:  # the server is still at work
+                            for change in changes:
+                                self.tell(change)
         except Exception as error:
             is_no_items_fault = not items or is_infrastructure_error(error)
             if is_no_items_fault or (is_cancelled(error) and not self.keep_going()):
                 raise
             self._isolate(items, error)
             return
+        for change in changes:
+            self.done(change)
+        told.release()
         for item, reason in broken:
             self._fail(item, reason)
-        with logs.gathered():
-            for change in changes:
-                self.done(change)
 
     def retry_failed(self, *, while_: Callable[[], bool]) -> None:
         """Try what failed in the last cycle, one at a time, at most 50 of them and no longer than `while_` says."""

@@ -102,16 +102,28 @@ def test_blocks_nest_and_each_has_an_id_of_its_own():
     assert structlog.contextvars.get_contextvars() == {}
 
 
-def test_gathered_lines_are_written_at_once_also_when_the_block_breaks_off(lines):
-    with contextlib.suppress(LookupError), logs.gathered():
+def test_held_lines_are_written_when_they_are_released_and_only_then(lines):
+    held = logs.Held()
+    with held:
         log.info("first", n=1)
         log.info("second", n=2)
-        assert lines() == []
+    log.info("outside")
+    assert [line["event"] for line in lines()] == ["outside"]
+
+    held.release()
+    assert [line["event"] for line in lines()] == ["first", "second"]
+
+    held.release()
+    assert lines() == []
+
+
+def test_held_lines_that_are_never_released_are_not_written(lines):
+    with contextlib.suppress(LookupError), logs.Held():
+        log.info("rolled back")
         raise LookupError
 
-    assert [line["event"] for line in lines()] == ["first", "second"]
-    log.info("third")
-    assert [line["event"] for line in lines()] == ["third"]
+    log.info("after")
+    assert [line["event"] for line in lines()] == ["after"]
 
 
 def test_outside_of_any_block_an_id_is_made():
