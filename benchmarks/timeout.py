@@ -30,6 +30,13 @@ _SUBJECT = "timeout"
 # Of the chunked worker, and of the one that takes one item a transaction where something was promised of it.
 _TARGETS = {"procrastinate": (8, 1), "pgqueuer": (2.5,)}
 
+_WHY_BELOW_THE_BOUND = (
+    "the server works as long for the worker as for the statement, by a profile 165 µs an item beside 162. The worker "
+    "adds what the server has to wait for, some 65 µs: it reads the claim (12), plans (21), commits, and each cycle counts "
+    "before and after and leaves its row in job_runs (25). Messages, audit lines and the log (75) are made while the "
+    "server writes. More would take a second session a worker that claims ahead, or rules written in SQL."
+)
+
 
 def by_hand(*, as_of: datetime.datetime) -> int:
     """Chunk after chunk, a statement and a commit each."""
@@ -179,7 +186,7 @@ def measure(*, runs: int, items: int) -> Report:
     for name in counts:
         database.drop(name)
     report_rows = [
-        Row(chunked, bound, ratio(measured, chunked, bound), 0.75),
+        Row(chunked, bound, ratio(measured, chunked, bound), 0.75, why=_WHY_BELOW_THE_BOUND),
         Row(chunked, loop, ratio(measured, chunked, loop), 30),
         Row(single, loop, ratio(measured, single, loop), 4),
     ]
