@@ -31,10 +31,10 @@ _SUBJECT = "timeout"
 _TARGETS = {"procrastinate": (8, 1), "pgqueuer": (2.5,)}
 
 _WHY_BELOW_THE_BOUND = (
-    "the server works as long for the worker as for the statement, by a profile 165 µs an item beside 162. The worker "
-    "adds what the server has to wait for, some 65 µs: it reads the claim (12), plans (21), commits, and each cycle counts "
-    "before and after and leaves its row in job_runs (25). Messages, audit lines and the log (75) are made while the "
-    "server writes. More would take a second session a worker that claims ahead, or rules written in SQL."
+    "the server works as long for the worker as for the statement, by a profile 165 µs an item beside 162. "
+    "The worker adds what the server has to wait for, some 65 µs: it reads the claim (12), plans (21), commits, and "
+    "each cycle counts before and after and leaves its row in job_runs (25). Messages, audit lines and the log (75) "
+    "are made while the server writes. More would take a second session a worker that claims ahead, or rules in SQL."
 )
 
 
