@@ -36,6 +36,12 @@ def read_all(bootstrap: str, topics: Iterable[str] = _PUBLISHED, *, timeout: flo
     return sorted(_read(bootstrap, topics, timeout=timeout), key=lambda r: (r.topic, r.partition, r.offset))
 
 
+def of_keys(records: Iterable[Record], *keys: object) -> list[Record]:
+    """Those of these keys: a topic holds what other tests have sent too, some of it spoilt on purpose."""
+    wanted = set(map(str, keys))
+    return [record for record in records if record.key in wanted]
+
+
 def first_deliveries(records: Iterable[Record]) -> list[Record]:
     """Without the repeats, which carry the same message id."""
     first: dict[str, Record] = {}

@@ -51,7 +51,8 @@ def relay_the_rest(relay: RelayJob) -> None:
 
 def versions(bootstrap: str, key: object, *, topic: str = TOPIC) -> list[int]:
     """What consumers have seen of the key: the aggregate versions, in order, repeats too."""
-    return [r.value["aggregateVersion"] for r in kafka_reader.read_all(bootstrap, [topic]) if r.key == str(key)]
+    records = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [topic]), key)
+    return [record.value["aggregateVersion"] for record in records]
 
 
 def poison(key: object, *, version: int = 1) -> str:

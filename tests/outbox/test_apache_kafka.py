@@ -88,8 +88,8 @@ def _incompressible(size: int) -> str:
 
 def once_each(bootstrap: str, topic: str, key: object) -> list[int]:
     """The versions of the key as a consumer sees them, without repeats."""
-    records = kafka_reader.first_deliveries(kafka_reader.read_all(bootstrap, [topic]))
-    return [record.value["aggregateVersion"] for record in records if record.key == str(key)]
+    records = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [topic]), key)
+    return [record.value["aggregateVersion"] for record in kafka_reader.first_deliveries(records)]
 
 
 @pytest.mark.parametrize("outage", [ApacheKafka.stop, ApacheKafka.kill], ids=["stop", "kill -9"])
@@ -179,7 +179,8 @@ def test_javas_own_partitioner_places_the_keys_alike(relay: RelayJob, bootstrap:
     keys = [str(new_id()) for _ in range(1_000)]
     tell(a_change(UUID(key)) for key in keys)
     relay_all(relay)
-    placed = {record.key: record.partition for record in kafka_reader.read_all(bootstrap, [TOPIC])}
+    records = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [TOPIC]), *keys)
+    placed = {record.key: record.partition for record in records}
     partitions = len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
 
     told = subprocess.run(

@@ -85,8 +85,8 @@ def test_a_reminder_that_waited_for_a_broker_is_one_message_and_no_pile_of_copie
     ensure(topics.names())
     eventually(lambda: publishes_all(relay), "all is published", timeout=60)
 
-    records = kafka_reader.read_all(bootstrap, [ReminderDue.TOPIC])
-    told = [record.message_id for record in records if record.value["reminderId"] == str(reminder.id)]
+    records = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [ReminderDue.TOPIC]), reminder.event_id)
+    told = [record.message_id for record in records]
     assert set(told) == {str(waiting.message_id)}
     assert len(told) < turns_in_vain  # a second one is only sent when the first one's answer was lost
 

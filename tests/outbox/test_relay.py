@@ -31,7 +31,7 @@ def test_messages_arrive_as_stored_and_leave_the_queue(relay: RelayJob, bootstra
     result = relay_all(relay)
 
     assert result.counts() == {"published": 5, "failed": 0, "parked": 0}
-    records = [r for r in kafka_reader.read_all(bootstrap, [TOPIC]) if r.key == str(event_id)]
+    records = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [TOPIC]), event_id)
     assert [r.value["aggregateVersion"] for r in records] == [1, 2, 3, 4, 5]
     ids = OutboxMessage.objects.order_by("id").values_list("message_id", flat=True)
     assert [r.message_id for r in records] == [str(message_id) for message_id in ids]
