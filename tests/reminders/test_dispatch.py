@@ -3,8 +3,12 @@
 import datetime
 from itertools import count
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.db import connection
+from django.db.models.functions import TruncMinute
+from django.test.utils import CaptureQueriesContext
 
 from core import sql
 from core.clock import iso
@@ -13,11 +17,14 @@ from outbox.models import OutboxMessage, OutboxReady
 from pin_calendar.models import EventOrigin, EventStatus
 from reminders.dispatch import DispatchResult
 from reminders.models import EventReminder, ReminderStatus
+from tests import bulk
 from tests.appointments.state import everything, told
 from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, SECOND, EventFactory, an_open_appointment
 from tests.reminders.dispatching import STALE_AFTER, a_due_reminder, a_job, a_reminder_of, dispatch, statuses
 
 pytestmark = pytest.mark.django_db
+
+MAX_ID = 2**128 - 1
 
 
 def test_nothing_due_changes_nothing():
@@ -109,6 +116,35 @@ def test_a5_a_backlog_goes_out_in_one_run_batch_after_batch_oldest_first():
     assert dispatch(limit=5) == DispatchResult(sent_count=23)
 
     assert [message["reminderId"] for _, message in told()] == [str(reminder.id) for reminder in reversed(due)]
+
+
+def test_what_is_due_at_one_instant_goes_on_where_the_last_batch_ended():
+    """Whatever the order of the events' ids, and however far ahead they start: a pass, and one that finds nothing."""
+    for n in range(12):
+        a_due_reminder(due_at=NOON - (12 - n) // 6 * MINUTE - SECOND, id=UUID(int=MAX_ID - n))
+
+    with CaptureQueriesContext(connection) as asked:
+        assert dispatch(limit=3) == DispatchResult(sent_count=12)
+
+    assert sum("SKIP LOCKED" in query["sql"] for query in asked) == 4 + 1 + 1
+
+
+def test_batches_do_not_read_again_what_an_open_transaction_keeps_of_those_before():
+    bulk.overdue_appointments(1_000, as_of=NOON)
+    EventReminder.objects.update(due_at=TruncMinute("created_at"))
+    sql.execute("ANALYZE event_reminders, calendar_events")
+    before = entries_read("ix_event_reminders_pending_due_at")
+
+    assert dispatch(limit=100).sent_count == 2_000
+
+    # A pass, the beginning of one in vain, the number left: each once over what has been sent.
+    assert entries_read("ix_event_reminders_pending_due_at") - before < 3.5 * 2_000
+
+
+def entries_read(index: str) -> int:
+    """So far in this transaction, in which nothing that died can be cleared away."""
+    [(count,)] = sql.fetch("SELECT pg_stat_get_xact_tuples_returned(%s::regclass)", [index])
+    return int(count)
 
 
 def test_now_is_read_anew_for_each_batch():
