@@ -47,7 +47,7 @@ def _buffers(tenure: Tenure) -> list[float]:
     explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {queue.read_statement(tenure.shards)}"
     found = []
     for _ in range(_POLLS):
-        [(plan,)] = tenure.session.execute(explain, {"above": tenure.floor.id, "limit": _BURST}).fetchall()
+        [(plan,)] = tenure.session.execute(explain, queue.reading(above=tenure.floor.id, limit=_BURST)).fetchall()
         top = plan[0]["Plan"]
         assert top["Actual Rows"] == 0
         found.append(float(top["Shared Hit Blocks"] + top["Shared Read Blocks"]))

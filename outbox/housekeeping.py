@@ -6,12 +6,12 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from core import logs
+from outbox.ownership import LOCKS, PURGE
 from outbox.publish import SHARDS
 
 log = logs.get(__name__)
 
 BATCH = 5_000
-_LOCK = 0x6F757462  # one purge at a time: a second one would only wait for the first one's rows
 
 # Ids grow with time, so the old ones are in front: a batch without an old one is where the purge ends.
 _BATCH = """
@@ -66,7 +66,8 @@ def purge_batch(*, as_of: datetime.datetime, after: int) -> tuple[int, int, int]
     """
     before = as_of - datetime.timedelta(days=settings.ENV.outbox_retention_days)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
+        # One purge at a time: a second one would only wait for the first one's rows.
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCKS, PURGE])
         if not cursor.fetchone()[0]:
             return 0, after, 0
         cursor.execute(_BATCH, {"after": after, "limit": BATCH, "before": before, "shards": list(range(SHARDS))})

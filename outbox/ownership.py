@@ -9,17 +9,20 @@ import psycopg
 
 from outbox.publish import SHARDS
 
-_LOCKS = 0x6F757462  # the first key of all our advisory locks; the second is the shard, or
+LOCKS = 0x6F757462
+"""The first key of the outbox's advisory locks; the second is the shard, or one of those below."""
 _PRESENCE = 100  # held by every relay, shared: who counts its holders knows how many live
+PURGE = 101
+"""Held by who purges."""
 
 _LIVING = f"""
 SELECT count(*) FROM pg_locks
-WHERE locktype = 'advisory' AND classid = {_LOCKS} AND objid = {_PRESENCE} AND objsubid = 2 AND granted
+WHERE locktype = 'advisory' AND classid = {LOCKS} AND objid = {_PRESENCE} AND objsubid = 2 AND granted
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 OWNERS = f"""
 SELECT objid::int, pid FROM pg_locks
-WHERE locktype = 'advisory' AND classid = {_LOCKS} AND objid < {_PRESENCE} AND objsubid = 2 AND granted
+WHERE locktype = 'advisory' AND classid = {LOCKS} AND objid < {_PRESENCE} AND objsubid = 2 AND granted
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
@@ -31,7 +34,7 @@ class Ownership:
         self._session = session
         self._seen_elsewhere: set[int] = set()
         self.shards: set[int] = set()
-        session.execute(f"SELECT pg_advisory_lock_shared({_LOCKS}, {_PRESENCE})")
+        session.execute(f"SELECT pg_advisory_lock_shared({LOCKS}, {_PRESENCE})")
 
     def rebalance(self) -> tuple[set[int], int]:
         """Give back what is over the fair share, or take what is free up to it.
@@ -40,14 +43,14 @@ class Ownership:
         """
         share = -(-SHARDS // max(1, self._number(_LIVING)))
         for shard in sorted(self.shards)[share:]:
-            self._session.execute(f"SELECT pg_advisory_unlock({_LOCKS}, {shard})")
+            self._session.execute(f"SELECT pg_advisory_unlock({LOCKS}, {shard})")
             self.shards.remove(shard)
         gained = set()
         for shard in range(SHARDS):
             if len(self.shards) >= share:
                 break
             if shard not in self.shards:
-                if self._number(f"SELECT pg_try_advisory_lock({_LOCKS}, {shard})::int"):
+                if self._number(f"SELECT pg_try_advisory_lock({LOCKS}, {shard})::int"):
                     self.shards.add(shard)
                     gained.add(shard)
                 else:

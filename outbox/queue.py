@@ -63,26 +63,44 @@ def horizon(session: Session) -> Horizon:
     return Horizon(max_id=max_id, next_xid=next_xid)
 
 
-def read(session: Session, *, shards: Iterable[int], above: int, limit: int) -> list[Row]:
-    """The first `limit` unpublished messages of the shards, in id order. Within a key none is left out."""
+def read(session: Session, *, shards: Iterable[int], above: int, limit: int, beside: Sequence[Row] = ()) -> list[Row]:
+    """The first `limit` unpublished messages of the shards, in id order, `beside` those already in hand.
+
+    Within a key none is left out: looking only behind those in hand would miss a lower id that was committed since.
+    """
     owned = sorted(shards)
     if not owned:
         return []
-    cursor = session.execute(read_statement(owned), {"above": above, "limit": limit}, prepare=True)
+    cursor = session.execute(read_statement(owned), reading(above=above, limit=limit, beside=beside), prepare=True)
     return [Row._make(row) for row in cursor.fetchall()]
+
+
+def reading(*, above: int, limit: int, beside: Sequence[Row] = ()) -> dict[str, Any]:
+    """The parameters of `read_statement`."""
+    return {
+        "above": above,
+        "limit": limit,
+        "looked_at": limit + len(beside),
+        "beside": _array(row.id for row in beside),
+    }
 
 
 def read_statement(shards: Sequence[int]) -> str:
     """A merge of the shards' index scans, which stops at the limit."""
-    # Without an order and a limit of its own each branch would be read to its end, and sorted.
+    # Without an order and a limit of its own each branch would be read to its end, and sorted. The ids in hand are
+    # left out by a hash table: as a list they would be compared one by one with each row.
     queue = " UNION ALL ".join(
         f"(SELECT id, shard FROM outbox_ready WHERE shard = {shard} AND id > %(above)s::bigint "
-        "ORDER BY id LIMIT %(limit)s)"
+        "ORDER BY id LIMIT %(looked_at)s)"
         for shard in shards
     )
     return f"""
         SELECT r.id, r.shard, m.topic, m.key, m.payload, m.headers, b.found IS NOT NULL, m.topic IS NULL
-        FROM (SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %(limit)s) AS r
+        FROM (
+            SELECT id, shard FROM ({queue}) AS ready
+            WHERE id NOT IN (SELECT unnest(%(beside)s::bigint[]))
+            ORDER BY id LIMIT %(limit)s
+        ) AS r
         LEFT JOIN LATERAL (
             SELECT topic, key, payload, headers FROM outbox_messages WHERE id = r.id LIMIT 1
         ) AS m ON true

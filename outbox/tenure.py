@@ -97,23 +97,25 @@ class Tenure:
         self._rebalance()
         if self._retrying.is_due():
             self._retry(tally, as_of=as_of, keep_going=keep_going)
+        ahead: Sequence[Row] = ()
         while True:
-            self._rebalance()
-            rows = self._read(limit)
+            if self._rebalance():
+                ahead = ()
+            rows = ahead or self._read(limit)
             if not rows:
                 return
             if not keep_going():
                 tally.is_cut_short = True
                 return
             before = tally.settled
-            self._publish_burst(rows, tally, as_of=as_of, keep_going=keep_going)
+            ahead = self._publish_burst(rows, tally, as_of=as_of, limit=limit, keep_going=keep_going)
             if tally.settled == before:
                 return  # all of it is of keys that a person has in hand: the next poll looks again
 
-    def _rebalance(self) -> None:
-        """Look for a change among the relays, now and then."""
+    def _rebalance(self) -> bool:
+        """Look for a change among the relays, now and then; True when this may have changed the shards."""
         if not self._rebalancing.is_due():
-            return
+            return False
         gained, taken_over = self._ownership.rebalance()
         self._metrics.shards_owned.set(len(self._ownership.shards))
         if gained:
@@ -121,31 +123,50 @@ class Tenure:
             self.floor.aim_for(queue.horizon(self.session))
             self._metrics.takeovers.inc(taken_over)
             log.info("outbox shards gained", shards=sorted(gained), taken_over=taken_over)
+        return True
 
     def _read(self, limit: int) -> list[Row]:
-        if self.floor.is_waiting:
-            self.floor.settle(queue.oldest_running_xid(self.session))
-        rows = queue.read(self.session, shards=self.shards, above=self.floor.id, limit=limit)
+        rows = self._read_beside((), limit)
         self.floor.follow(rows[0].id if rows else None)
         return rows
 
+    def _read_beside(self, in_hand: Sequence[Row], limit: int) -> list[Row]:
+        """The floor follows once those in hand are published."""
+        if self.floor.is_waiting:
+            self.floor.settle(queue.oldest_running_xid(self.session))
+        return queue.read(self.session, shards=self.shards, above=self.floor.id, limit=limit, beside=in_hand)
+
     def _publish_burst(
-        self, rows: Sequence[Row], tally: Tally, *, as_of: datetime.datetime, keep_going: KeepGoing
-    ) -> None:
+        self, rows: Sequence[Row], tally: Tally, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing
+    ) -> Sequence[Row]:
+        """Returns what was read ahead while the broker worked: the next burst, if there is more and all of it passed.
+
+        Acknowledging comes before sending on, so a relay that has lost its session notices after one burst as ever.
+        """
         if any(row.is_missing for row in rows):
             rows = self._without_missing(rows, tally)
         if held := [row for row in rows if row.is_blocked]:
             tally.parked += parking.hold(self.session, held, as_of=as_of)
             rows = [row for row in rows if not row.is_blocked]
         if not rows:
-            return
-        report = self._sender.send(rows, keep_going=keep_going)
+            return ()
+        ahead: list[Row] = []
+
+        def read_ahead() -> None:
+            if len(rows) == limit:
+                ahead.extend(self._read_beside(rows, limit))
+
+        report = self._sender.send(rows, keep_going=keep_going, meanwhile=read_ahead)
         self._acknowledge(report.acked, tally)
         if report.refused:
             self._isolate(rows, report, tally, as_of=as_of, keep_going=keep_going)
-        elif report.outage:
+            return ()
+        if report.outage:
             self._metrics.failed(rows[0].topic, "outage")
             raise JobUnavailable(report.outage)
+        if ahead:
+            self.floor.follow(ahead[0].id)
+        return ahead
 
     def _without_missing(self, rows: Sequence[Row], tally: Tally) -> Sequence[Row]:
         """Nothing can be sent of a message that is not there, and those behind it must not wait for it."""

@@ -36,19 +36,24 @@ class Pace:
 
 
 class _Budget:
-    """The `keep_going` of one cycle; remembers whether it was time that ran out."""
+    """The `keep_going` of one cycle; remembers whether it was time that ran out.
+
+    The first step is always granted: with too little time a cycle after the other would come to nothing.
+    """
 
     def __init__(self, *, seconds: float, stop: Stop, monotonic: Monotonic) -> None:
         self._stop = stop
         self._monotonic = monotonic
         self._ends_at = monotonic() + seconds
+        self._has_begun = False
         self.ran_out = False
 
     def __call__(self) -> bool:
         self._stop.beat()
         if self._stop.asked:
             return False
-        self.ran_out = self._monotonic() >= self._ends_at
+        self.ran_out = self._has_begun and self._monotonic() >= self._ends_at
+        self._has_begun = True
         return not self.ran_out
 
 

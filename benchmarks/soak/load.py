@@ -26,8 +26,6 @@ _THREADS = 4
 _CRM_SECONDS = 0.4
 _CRM_REASSIGNS_EVERY = 10
 _REST_SECONDS = 0.2
-# As at the API: another change held the rows for too long, or two waited for each other. The caller tries again.
-_IN_THE_WAY = frozenset({"40001", "40P01", "55P03", "57014"})
 
 
 @dataclass
@@ -110,7 +108,8 @@ class Load:
             except Refused as refusal:
                 self.ledger.note_refusal(refusal.code)
             except DatabaseError as error:
-                if not (database.is_infrastructure_error(error) or database.sqlstate(error) in _IN_THE_WAY):
+                # What was in the way is tried again by the caller, as at the API.
+                if not (database.is_infrastructure_error(error) or database.is_in_the_way(error)):
                     self.ledger.note_failure(error, act=act.__name__)
                 self.ledger.note_cut()
                 connection.close()

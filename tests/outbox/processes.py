@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 @contextmanager
 def relay_process(*flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`run_outbox_relay` with short intervals; killed at the end if it still runs."""
+    """`run_outbox_relay` with short intervals and bursts, of which many follow on each other; killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "run_outbox_relay", "--interval", "0.1", *flags],
+        [sys.executable, "manage.py", "run_outbox_relay", "--interval", "0.1", "--batch-size", "50", *flags],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": database_url(), "LOG_LEVEL": "WARNING", "OUTBOX_RETENTION_DAYS": "3650"},
         stdin=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
 """What the relay promises, in one process."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -16,7 +16,8 @@ from outbox.publish import SHARDS
 from outbox.relay import RelayJob
 from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
-from tests.outbox.relaying import TOPIC, always, poison, relay_all, tell, versions
+from tests.outbox.relaying import TOPIC, always, heal, poison, relay_all, relay_the_rest, tell, versions
+from tests.waiting import eventually
 from workers.job import is_infrastructure_error
 from workers.stopping import Stop
 
@@ -137,6 +138,103 @@ def test_a_lower_id_of_a_transaction_with_a_higher_xid_is_still_published(relay:
     assert not OutboxReady.objects.exists()
 
 
+@contextmanager
+def before_reading_ahead(does: Callable[[], None]) -> Iterator[None]:
+    """Do this once, when a burst is with the broker and the next one is to be read."""
+    left = [does]
+
+    def read(session: queue.Session, *, beside: Sequence[queue.Row] = (), **asked: Any) -> list[queue.Row]:
+        if beside and left:
+            left.pop()()
+        return _read(session, beside=beside, **asked)
+
+    _read = queue.read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue, "read", read)
+        yield
+    assert not left
+
+
+def test_a_lower_id_that_commits_beside_a_burst_goes_before_those_behind_it(relay: RelayJob, bootstrap: str) -> None:
+    tell([a_change()])
+    relay_all(relay)
+    event_id = new_id()
+    with another_writer() as late, another_writer() as quick:
+        xid(late)
+        tell_by(late, 1, event_id)
+        for _ in range(3):
+            tell_by(quick, 1, new_id())
+        quick.commit()
+
+        def tell_the_others() -> None:
+            late.commit()
+            for version in (2, 3, 4):
+                tell_by(quick, version, event_id)
+                quick.commit()
+
+        with before_reading_ahead(tell_the_others):
+            relay_all(relay, limit=3)
+
+    assert versions(bootstrap, event_id) == [1, 2, 3, 4]
+    assert not OutboxReady.objects.exists()
+
+
+def test_nothing_read_ahead_is_sent_after_a_refusal(relay: RelayJob, bootstrap: str) -> None:
+    sick, sound = new_id(), new_id()
+    tell(a_change(event_id, version=version) for version in range(1, 7) for event_id in (sick, sound))
+    was = poison(sick, version=2)
+
+    with before_reading_ahead(lambda: None):
+        relay_all(relay, limit=4)
+
+    assert (versions(bootstrap, sick), versions(bootstrap, sound)) == ([1], [1, 2, 3, 4, 5, 6])
+    heal(was)
+    relay_the_rest(relay)
+    assert versions(bootstrap, sick) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_session_lost_while_reading_ahead_loses_nothing(relay: RelayJob, bootstrap: str) -> None:
+    event_id = new_id()
+    tell(a_change(event_id, version=version) for version in range(1, 7))
+    relay.cycle(as_of=NOON, limit=2, keep_going=lambda: False)
+    assert relay._tenure is not None
+
+    with before_reading_ahead(relay._tenure.session.close), pytest.raises(psycopg.OperationalError):
+        relay_all(relay, limit=2)
+
+    assert versions(bootstrap, event_id) == [1, 2]
+    relay_all(relay)
+    assert versions(bootstrap, event_id) == [1, 2, 1, 2, 3, 4, 5, 6]
+
+
+def test_shards_given_back_take_what_was_read_ahead_with_them(relay: RelayJob, bootstrap: str) -> None:
+    event_ids = [new_id() for _ in range(40)]
+    tell(a_change(event_id, version=version) for version in (1, 2) for event_id in event_ids)
+    shard_of = dict(OutboxReady.objects.order_by("id").values_list("id", "shard"))
+    relay.cycle(as_of=NOON, limit=20, keep_going=lambda: False)
+    ours = relay._tenure
+    assert ours is not None
+    with closing(RelayJob()) as second:
+
+        def join() -> None:
+            second.cycle(as_of=NOON, limit=20, keep_going=lambda: False)
+            ours._rebalancing.reopen()
+
+        with before_reading_ahead(join):
+            relay_all(relay, limit=20)
+        left = OutboxReady.objects.values_list("id", flat=True)
+        assert {shard_of[id] for id in left}.isdisjoint(ours.shards)
+        assert {shard_of[id] for id in list(shard_of)[20:] if id not in left} == set(ours.shards)
+
+        def all_is_published() -> bool:
+            relay_all(second)
+            return not OutboxReady.objects.exists()
+
+        eventually(all_is_published, "the second relay publishes the rest", timeout=20)
+
+    assert all(versions(bootstrap, event_id) == [1, 2] for event_id in event_ids)
+
+
 def test_a_rolled_back_message_is_never_seen(relay: RelayJob, bootstrap: str) -> None:
     tell([a_change()])
     event_id = new_id()
@@ -158,7 +256,7 @@ def buffers_of_an_empty_poll(relay: RelayJob) -> int:
     assert tenure is not None
     plan = tenure.session.execute(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queue.read_statement(tenure.shards),
-        {"above": tenure.floor.id, "limit": 2_000},
+        queue.reading(above=tenure.floor.id, limit=2_000),
     ).fetchone()
     assert plan is not None
     top = plan[0][0]["Plan"]
