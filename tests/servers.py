@@ -5,6 +5,7 @@ DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS name are used instead, each on its own.
 """
 
 import os
+import signal
 
 import pytest
 
@@ -21,6 +22,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     A process of pytest-xdist inherits the names of its parent's servers; it forgets them and starts its own, as tests
     stop and restart servers.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell that runs us in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # or the tests' children would ignore it too
     for name in os.environ.pop(_STARTED_BY_US, "").split():
         os.environ.pop(name, None)
     servers = Servers("test", fast=True)

@@ -87,7 +87,8 @@ def test_the_correlation_id_of_a_request_is_that_of_its_audit_lines() -> None:
     assert str(AuditLine.objects.get(aggregate_id=slot.id).correlation_id) == answer.headers["X-Correlation-Id"]
 
 
-def test_check_deploy_has_nothing_to_say() -> None:
+def test_check_deploy_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DJANGO_ALLOW_ASYNC_UNSAFE", raising=False)  # set for the whole session once a browser runs
     production = {
         "PIN_ENVIRONMENT": "production",
         "KAFKA_PROFILE": "kafka",

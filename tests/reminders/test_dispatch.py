@@ -20,7 +20,15 @@ from reminders.models import EventReminder, ReminderStatus
 from tests import bulk
 from tests.appointments.state import everything, told
 from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, SECOND, EventFactory, an_open_appointment
-from tests.reminders.dispatching import STALE_AFTER, a_due_reminder, a_job, a_reminder_of, dispatch, statuses
+from tests.reminders.dispatching import (
+    STALE_AFTER,
+    a_due_reminder,
+    a_job,
+    a_reminder_of,
+    dispatch,
+    statuses,
+    walk_indexes,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -133,6 +141,7 @@ def test_batches_do_not_read_again_what_an_open_transaction_keeps_of_those_befor
     bulk.overdue_appointments(1_000, as_of=NOON)
     EventReminder.objects.update(due_at=TruncMinute("created_at"))
     sql.execute("ANALYZE event_reminders, calendar_events")
+    walk_indexes()
     before = entries_read("ix_event_reminders_pending_due_at")
 
     assert dispatch(limit=100).sent_count == 2_000
