@@ -94,10 +94,6 @@ def patience_seconds() -> float:
     return 3.0 if is_embedded() else 10.0
 
 
-def _nothing() -> None:
-    pass
-
-
 class Sender:
     """Sends rows in order. Producers live as long as nothing fails; a failed one is dropped, and made anew in time."""
 
@@ -128,11 +124,8 @@ class Sender:
                 _abandon(producer)
         self._burst = self._single = None
 
-    def send(self, rows: Iterable[Row], *, keep_going: KeepGoing, meanwhile: Callable[[], None] = _nothing) -> Report:
-        """Send a burst and wait for its acknowledgements. Of a key none is acknowledged after one that failed.
-
-        `meanwhile` is called once while the broker works; what it raises comes out when the burst has settled.
-        """
+    def send(self, rows: Iterable[Row], *, keep_going: KeepGoing) -> Report:
+        """Send a burst and wait for its acknowledgements. Of a key none is acknowledged after one that failed."""
         producer = self.warm()
         burst = _Burst(producer, keep_going=keep_going)
         for row in rows:
@@ -140,13 +133,10 @@ class Sender:
                 burst.refuse(row, _unknown_topic(row))
             elif not burst.produce(row):
                 break
-        try:
-            meanwhile()
-        finally:
-            report = burst.settle()
-            if burst.has_failed:
-                _abandon(producer)
-                self._burst = None
+        report = burst.settle()
+        if burst.has_failed:
+            _abandon(producer)
+            self._burst = None
         return report
 
     def send_one(self, row: Row, *, keep_going: KeepGoing) -> Refusal | None:

@@ -1,6 +1,7 @@
 """The ready queue as its owner sees it: read in id order above the floor, delete what the broker has acknowledged."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
@@ -63,25 +64,36 @@ def horizon(session: Session) -> Horizon:
     return Horizon(max_id=max_id, next_xid=next_xid)
 
 
-def read(session: Session, *, shards: Iterable[int], above: int, limit: int, beside: Sequence[Row] = ()) -> list[Row]:
-    """The first `limit` unpublished messages of the shards, in id order, `beside` those already in hand.
-
-    Within a key none is left out: looking only behind those in hand would miss a lower id that was committed since.
-    """
+def read(session: Session, *, shards: Iterable[int], above: int, limit: int) -> list[Row]:
+    """The first `limit` unpublished messages of the shards, in id order. Within a key none is left out."""
     owned = sorted(shards)
     if not owned:
         return []
-    cursor = session.execute(read_statement(owned), reading(above=above, limit=limit, beside=beside), prepare=True)
-    return [Row._make(row) for row in cursor.fetchall()]
+    return _rows(session.execute(read_statement(owned), reading(above=above, limit=limit), prepare=True))
 
 
-def reading(*, above: int, limit: int, beside: Sequence[Row] = ()) -> dict[str, Any]:
+@contextmanager
+def reading_ahead(
+    session: Session, *, shards: Iterable[int], above: int, in_hand: Sequence[Row]
+) -> Iterator[Callable[[], list[Row]]]:
+    """While the block runs, the server reads as many rows as are in hand, beside those; what is yielded takes them.
+
+    As for `read`, none of a key is left out: looking only behind those in hand would miss a lower id that was committed
+    since. Nothing else can use the session meanwhile.
+    """
+    parameters = reading(above=above, limit=len(in_hand), in_hand=in_hand)
+    with session.pipeline():
+        cursor = session.execute(read_statement(sorted(shards)), parameters, prepare=True)
+        yield lambda: _rows(cursor)
+
+
+def reading(*, above: int, limit: int, in_hand: Sequence[Row] = ()) -> dict[str, Any]:
     """The parameters of `read_statement`."""
     return {
         "above": above,
         "limit": limit,
-        "looked_at": limit + len(beside),
-        "beside": _array(row.id for row in beside),
+        "looked_at": limit + len(in_hand),
+        "in_hand": _array(row.id for row in in_hand),
     }
 
 
@@ -97,8 +109,10 @@ def read_statement(shards: Sequence[int]) -> str:
     return f"""
         SELECT r.id, r.shard, m.topic, m.key, m.payload, m.headers, b.found IS NOT NULL, m.topic IS NULL
         FROM (
-            SELECT id, shard FROM ({queue}) AS ready
-            WHERE id NOT IN (SELECT unnest(%(beside)s::bigint[]))
+            SELECT id, shard FROM (
+                SELECT id, shard FROM ({queue}) AS ready ORDER BY id LIMIT %(looked_at)s
+            ) AS ready
+            WHERE id NOT IN (SELECT unnest(%(in_hand)s::bigint[]))
             ORDER BY id LIMIT %(limit)s
         ) AS r
         LEFT JOIN LATERAL (
@@ -124,6 +138,10 @@ def places(rows: Sequence[Row]) -> dict[str, str]:
 
 def _array(numbers: Iterable[int]) -> str:
     return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _rows(cursor: psycopg.Cursor[Any]) -> list[Row]:
+    return [Row._make(row) for row in cursor.fetchall()]
 
 
 def _one(cursor: psycopg.Cursor[Any]) -> tuple[int, ...]:

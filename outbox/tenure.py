@@ -126,20 +126,19 @@ class Tenure:
         return True
 
     def _read(self, limit: int) -> list[Row]:
-        rows = self._read_beside((), limit)
+        self._settle_floor()
+        rows = queue.read(self.session, shards=self.shards, above=self.floor.id, limit=limit)
         self.floor.follow(rows[0].id if rows else None)
         return rows
 
-    def _read_beside(self, in_hand: Sequence[Row], limit: int) -> list[Row]:
-        """The floor follows once those in hand are published."""
+    def _settle_floor(self) -> None:
         if self.floor.is_waiting:
             self.floor.settle(queue.oldest_running_xid(self.session))
-        return queue.read(self.session, shards=self.shards, above=self.floor.id, limit=limit, beside=in_hand)
 
     def _publish_burst(
         self, rows: Sequence[Row], tally: Tally, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing
     ) -> Sequence[Row]:
-        """Returns what was read ahead while the broker worked: the next burst, if there is more and all of it passed.
+        """Returns the next burst, where it was read ahead and all of this one passed.
 
         Acknowledging comes before sending on, so a relay that has lost its session notices after one burst as ever.
         """
@@ -150,23 +149,25 @@ class Tenure:
             rows = [row for row in rows if not row.is_blocked]
         if not rows:
             return ()
-        ahead: list[Row] = []
-
-        def read_ahead() -> None:
-            if len(rows) == limit:
-                ahead.extend(self._read_beside(rows, limit))
-
-        report = self._sender.send(rows, keep_going=keep_going, meanwhile=read_ahead)
+        report, ahead = self._send(rows, is_full=len(rows) == limit, keep_going=keep_going)
         self._acknowledge(report.acked, tally)
         if report.refused:
             self._isolate(rows, report, tally, as_of=as_of, keep_going=keep_going)
-            return ()
-        if report.outage:
+        elif report.outage:
             self._metrics.failed(rows[0].topic, "outage")
             raise JobUnavailable(report.outage)
         if ahead:
             self.floor.follow(ahead[0].id)
         return ahead
+
+    def _send(self, rows: Sequence[Row], *, is_full: bool, keep_going: KeepGoing) -> tuple[Report, Sequence[Row]]:
+        """Behind a full burst there is more, which the server reads meanwhile."""
+        if not is_full:
+            return self._sender.send(rows, keep_going=keep_going), ()
+        self._settle_floor()
+        with queue.reading_ahead(self.session, shards=self.shards, above=self.floor.id, in_hand=rows) as take:
+            report = self._sender.send(rows, keep_going=keep_going)
+            return report, () if report.refused or report.outage else take()
 
     def _without_missing(self, rows: Sequence[Row], tally: Tally) -> Sequence[Row]:
         """Nothing can be sent of a message that is not there, and those behind it must not wait for it."""

@@ -1,7 +1,7 @@
 """What the relay promises, in one process."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -11,11 +11,13 @@ from django.db import connection
 
 from core.ids import new_id
 from outbox import kafka, parking, queue, sessions
+from outbox.kafka import Report, Sender
 from outbox.models import OutboxMessage, OutboxReady
 from outbox.publish import SHARDS
 from outbox.relay import RelayJob
 from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
+from tests.outbox.processes import end_sessions
 from tests.outbox.relaying import TOPIC, always, heal, poison, relay_all, relay_the_rest, tell, versions
 from tests.waiting import eventually
 from workers.job import is_infrastructure_error
@@ -140,17 +142,16 @@ def test_a_lower_id_of_a_transaction_with_a_higher_xid_is_still_published(relay:
 
 @contextmanager
 def before_reading_ahead(does: Callable[[], None]) -> Iterator[None]:
-    """Do this once, when a burst is with the broker and the next one is to be read."""
-    left = [does]
+    """Do this once, when a burst is in hand and the next one is to be read."""
+    left, reading_ahead = [does], queue.reading_ahead
 
-    def read(session: queue.Session, *, beside: Sequence[queue.Row] = (), **asked: Any) -> list[queue.Row]:
-        if beside and left:
+    def read(session: queue.Session, **asked: Any) -> Any:
+        if left:
             left.pop()()
-        return _read(session, beside=beside, **asked)
+        return reading_ahead(session, **asked)
 
-    _read = queue.read
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "read", read)
+        patch.setattr(queue, "reading_ahead", read)
         yield
     assert not left
 
@@ -193,14 +194,23 @@ def test_nothing_read_ahead_is_sent_after_a_refusal(relay: RelayJob, bootstrap: 
     assert versions(bootstrap, sick) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_session_lost_while_reading_ahead_loses_nothing(relay: RelayJob, bootstrap: str) -> None:
+def test_a_session_lost_while_reading_ahead_loses_nothing(
+    relay: RelayJob, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event_id = new_id()
     tell(a_change(event_id, version=version) for version in range(1, 7))
     relay.cycle(as_of=NOON, limit=2, keep_going=lambda: False)
-    assert relay._tenure is not None
+    send = Sender.send
 
-    with before_reading_ahead(relay._tenure.session.close), pytest.raises(psycopg.OperationalError):
-        relay_all(relay, limit=2)
+    def send_and_lose_the_session(*burst: Any, **how: Any) -> Report:
+        report = send(*burst, **how)
+        end_sessions()
+        return report
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sender, "send", send_and_lose_the_session)
+        with pytest.raises(psycopg.OperationalError):
+            relay_all(relay, limit=2)
 
     assert versions(bootstrap, event_id) == [1, 2]
     relay_all(relay)
