@@ -147,8 +147,8 @@ def run(
 
 
 def _tick_after(now: float, *, tick: float, interval: float) -> float:
-    """The first tick of the grid through `tick` that is still ahead."""
-    return tick + interval * (max(0.0, now - tick) // interval + 1)
+    """The first tick of the grid that is still ahead: `tick` itself, when a job that knew of work came before it."""
+    return tick if tick > now else tick + interval * ((now - tick) // interval + 1)
 
 
 def _backoff(failures: int, *, interval: float) -> float:

@@ -163,6 +163,21 @@ def test_a_job_that_knows_of_work_is_not_kept_waiting() -> None:
     assert starts == [0, 10, 20]
 
 
+@pytest.mark.parametrize("ends", [None, JobUnavailable("broker")])
+def test_cycles_before_their_tick_do_not_put_off_the_next(ends: Exception | None) -> None:
+    """However often a job was woken, it polls at the tick; and an outage is waited out by its back-off alone."""
+    time = FakeTime(until=400)
+    starts, doing = _starts(time, ends=lambda n: ends if n == 50 else None)
+
+    class Woken(FakeJob):
+        def wait_for_work(self, seconds: float, *, stop: Stop) -> None:
+            stop.wait(min(seconds, 1.0) if len(starts) < 50 else seconds)
+
+    turns.run(Woken(doing), time=time)
+
+    assert [round(start) for start in starts[45:53]] == [45, 46, 47, 48, 49, 60, 120, 180]
+
+
 def test_a_job_whose_waiting_breaks_is_backed_off() -> None:
     time = FakeTime(until=130)
     starts, doing = _starts(time)
