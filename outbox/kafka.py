@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -124,12 +124,13 @@ class Sender:
                 _abandon(producer)
         self._burst = self._single = None
 
-    def send(self, rows: Iterable[Row], *, keep_going: KeepGoing) -> Report:
+    def send(self, rows: Sequence[Row], *, keep_going: KeepGoing) -> Report:
         """Send a burst and wait for its acknowledgements. Of a key none is acknowledged after one that failed."""
         producer = self.warm()
+        known = {topic for topic in {row.topic for row in rows} if self._knows(topic)}
         burst = _Burst(producer, keep_going=keep_going)
         for row in rows:
-            if not self._knows(row.topic):
+            if row.topic not in known:
                 burst.refuse(row, _unknown_topic(row))
             elif not burst.produce(row):
                 break
