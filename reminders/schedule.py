@@ -10,13 +10,16 @@ from core import sql
 from core.ids import new_id
 from reminders.models import ReminderStatus, SkipReason
 
+# What is Pending of an event is asked for by what it is not: a planner that knows of few Pending rows, or of none yet,
+# would else walk the whole index of those that are due, once for each event.
 # For a statement that claims events without waiting: locks what is Pending of an event, and is true when it got all of
 # it. What another hand has sent since the statement began counts as elsewhere.
 IS_HELD = """(
     SELECT count(*) FROM (
-        SELECT FROM event_reminders WHERE event_id = {event_id} AND status = 'Pending' FOR NO KEY UPDATE SKIP LOCKED
+        SELECT FROM event_reminders WHERE event_id = {event_id} AND status NOT IN ('Sent', 'Skipped')
+        FOR NO KEY UPDATE SKIP LOCKED
     ) AS held
-) = (SELECT count(*) FROM event_reminders WHERE event_id = {event_id} AND status = 'Pending')"""
+) = (SELECT count(*) FROM event_reminders WHERE event_id = {event_id} AND status NOT IN ('Sent', 'Skipped'))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) 
     if not timetables:
         return
     sql.write(
-        "DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND status = 'Pending'",
+        "DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND status NOT IN ('Sent', 'Skipped')",
         [sql.array(timetable.event_id for timetable in timetables)],
     )
     materialise(timetables, as_of=as_of)
@@ -66,7 +69,7 @@ def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datet
     sql.write(
         """
         UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
-        WHERE event_id = ANY(%s::uuid[]) AND status = 'Pending'
+        WHERE event_id = ANY(%s::uuid[]) AND status NOT IN ('Sent', 'Skipped')
         """,
         [reason.value, as_of, sql.array(event_ids)],
     )
