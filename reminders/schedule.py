@@ -10,16 +10,16 @@ from core import sql
 from core.ids import new_id
 from reminders.models import ReminderStatus, SkipReason
 
-# What is Pending of an event is asked for by what it is not: a planner that knows of few Pending rows, or of none yet,
-# would else walk the whole index of those that are due, once for each event.
+# Rows that are known by their event or id are asked whether they are Pending by what they are not: a planner that has
+# heard of few Pending rows would else walk the whole index of those that are due, for a claim once for each event.
+_IS_PENDING = "status NOT IN ('Sent', 'Skipped')"
 # For a statement that claims events without waiting: locks what is Pending of an event, and is true when it got all of
 # it. What another hand has sent since the statement began counts as elsewhere.
-IS_HELD = """(
+IS_HELD = f"""(
     SELECT count(*) FROM (
-        SELECT FROM event_reminders WHERE event_id = {event_id} AND status NOT IN ('Sent', 'Skipped')
-        FOR NO KEY UPDATE SKIP LOCKED
+        SELECT FROM event_reminders WHERE event_id = {{event_id}} AND {_IS_PENDING} FOR NO KEY UPDATE SKIP LOCKED
     ) AS held
-) = (SELECT count(*) FROM event_reminders WHERE event_id = {event_id} AND status NOT IN ('Sent', 'Skipped'))"""
+) = (SELECT count(*) FROM event_reminders WHERE event_id = {{event_id}} AND {_IS_PENDING})"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) 
     if not timetables:
         return
     sql.write(
-        "DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND status NOT IN ('Sent', 'Skipped')",
+        f"DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND {_IS_PENDING}",
         [sql.array(timetable.event_id for timetable in timetables)],
     )
     materialise(timetables, as_of=as_of)
@@ -67,9 +67,9 @@ def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datet
     if not event_ids:
         return
     sql.write(
-        """
+        f"""
         UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
-        WHERE event_id = ANY(%s::uuid[]) AND status NOT IN ('Sent', 'Skipped')
+        WHERE event_id = ANY(%s::uuid[]) AND {_IS_PENDING}
         """,
         [reason.value, as_of, sql.array(event_ids)],
     )
@@ -96,9 +96,9 @@ def _mark(
     if not reminder_ids:
         return
     sql.write(
-        """
+        f"""
         UPDATE event_reminders SET status = %s, sent_at = %s, skip_reason = %s, updated_at = %s
-        WHERE id = ANY(%s::uuid[]) AND status = 'Pending'
+        WHERE id = ANY(%s::uuid[]) AND {_IS_PENDING}
         """,
         [status.value, sent_at, skip_reason, as_of, sql.array(reminder_ids)],
         check=sql.expect(len(reminder_ids), of="reminders"),

@@ -56,6 +56,12 @@ def walk_indexes() -> None:
     sql.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off")
 
 
+def due_entries_read() -> int:
+    """Of the index of due rows, so far in this transaction, in which nothing that died can be cleared away."""
+    [(count,)] = sql.fetch("SELECT pg_stat_get_xact_tuples_returned('ix_event_reminders_pending_due_at'::regclass)")
+    return int(count)
+
+
 def statuses() -> list[tuple[str, str | None]]:
     """Status and skip reason of every reminder, by due_at."""
     return list(EventReminder.objects.order_by("due_at", "id").values_list("status", "skip_reason"))

@@ -26,6 +26,7 @@ from tests.reminders.dispatching import (
     a_job,
     a_reminder_of,
     dispatch,
+    due_entries_read,
     statuses,
     walk_indexes,
 )
@@ -143,18 +144,12 @@ def test_batches_do_not_read_again_what_an_open_transaction_keeps_of_those_befor
     EventReminder.objects.update(due_at=TruncMinute("created_at"))
     sql.execute("ANALYZE event_reminders, calendar_events")
     walk_indexes()
-    before = entries_read("ix_event_reminders_pending_due_at")
+    before = due_entries_read()
 
     assert dispatch(limit=100).sent_count == 2_000
 
     # A pass, the beginning of one in vain, the number left: each once over what has been sent.
-    assert entries_read("ix_event_reminders_pending_due_at") - before < 3.5 * 2_000
-
-
-def entries_read(index: str) -> int:
-    """So far in this transaction, in which nothing that died can be cleared away."""
-    [(count,)] = sql.fetch("SELECT pg_stat_get_xact_tuples_returned(%s::regclass)", [index])
-    return int(count)
+    assert due_entries_read() - before < 3.5 * 2_000
 
 
 def test_now_is_read_anew_for_each_batch():

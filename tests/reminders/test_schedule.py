@@ -1,6 +1,7 @@
 """Rules 1 to 3 of reminders: materialised, rematerialised, silenced."""
 
 import datetime
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,7 +12,9 @@ from core.ids import new_id
 from reminders import schedule
 from reminders.models import EventReminder, SkipReason
 from reminders.schedule import Timetable
+from tests import bulk
 from tests.factories import DAY, HOUR, MICROSECOND, MINUTE, NOON, EventFactory
+from tests.reminders.dispatching import a_due_reminder, due_entries_read
 
 
 def timetable(start_at: datetime.datetime, *offsets: int) -> Timetable:
@@ -147,6 +150,42 @@ def test_a_row_that_is_not_pending_any_more_is_not_marked(mark):
 
     with pytest.raises(Inconsistent, match="2 of 2 reminders changed under their lock"):
         mark([reminder.id, new_id()], as_of=NOON + HOUR)
+
+
+def _hold(reminders: Sequence[EventReminder]) -> None:
+    held = schedule.IS_HELD.format(event_id="event.id")
+    events = [reminder.event_id for reminder in reminders]
+    assert all(
+        all_of_it
+        for (all_of_it,) in sql.fetch(f"SELECT {held} FROM calendar_events AS event WHERE id = ANY(%s)", [events])
+    )
+
+
+def _mark_sent(reminders: Sequence[EventReminder]) -> None:
+    schedule.mark_sent([reminder.id for reminder in reminders], as_of=NOON)
+
+
+def _skip(reminders: Sequence[EventReminder]) -> None:
+    schedule.skip([reminder.event_id for reminder in reminders], reason=SkipReason.EVENT_CANCELLED, as_of=NOON)
+
+
+def _rematerialise(reminders: Sequence[EventReminder]) -> None:
+    schedule.rematerialise([Timetable(reminder.event_id, NOON, ()) for reminder in reminders], as_of=NOON)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("work", [_hold, _mark_sent, _skip, _rematerialise])
+def test_rows_known_by_event_or_id_are_found_by_it_also_when_the_planner_has_heard_of_none_pending(work):
+    sql.execute("TRUNCATE calendar_events CASCADE")  # and with it what rolled-back tests left in tables and indexes
+    bulk.overdue_appointments(5_000, as_of=NOON)
+    sql.execute("UPDATE event_reminders SET status = 'Skipped', skip_reason = 'past'; SET CONSTRAINTS ALL IMMEDIATE")
+    sql.execute("REINDEX TABLE event_reminders; ANALYZE event_reminders, calendar_events")
+    due = [a_due_reminder() for _ in range(50)]
+    before = due_entries_read()
+
+    work(due)
+
+    assert due_entries_read() == before
 
 
 @pytest.mark.parametrize(
