@@ -42,10 +42,10 @@ def test_the_exit_code_of_the_command_becomes_ours(script: str, code: int) -> No
 
 
 COMMAND = """
-import signal, sys, time
+import signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 print("ready", flush=True)
-time.sleep(600)
+signal.pause()
 """
 RUNNER = (
     "import os, sys; from dev import run; sys.exit(run.run([sys.executable, '-c', sys.argv[1]], environ=os.environ))"

@@ -13,13 +13,13 @@ from dev.supervisor import Supervisor, readable
 from tests.dev.processes import is_gone, python, read_line
 from tests.waiting import eventually
 
-OBEDIENT = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)")
+OBEDIENT = (sys.executable, "-c", "import signal; print('up', flush=True); signal.pause()")
 STUBBORN = (
     sys.executable,
     "-c",
-    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-    "grandchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-    "print('grandchild', grandchild.pid, flush=True); time.sleep(600)",
+    "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "grandchild = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']);"
+    "print('grandchild', grandchild.pid, flush=True); signal.pause()",
 )
 
 
@@ -98,13 +98,13 @@ def test_an_error_in_the_block_stops_the_children() -> None:
 
 
 OWNER = """
-import sys, time
+import signal, sys
 from dev.supervisor import Supervisor
 try:
     with Supervisor() as supervisor:
-        supervisor.start("one", [sys.executable, "-c", "import time; time.sleep(600)"])
+        supervisor.start("one", [sys.executable, "-c", "import signal; signal.pause()"])
         print("ready", flush=True)
-        time.sleep(600)
+        signal.pause()
 except KeyboardInterrupt:
     print("stopped in order", flush=True)
 """
