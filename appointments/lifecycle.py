@@ -227,7 +227,7 @@ def _write_appointments(changes: Sequence[Change], *, as_of: datetime.datetime) 
             version int)
         WHERE appointment.id = x.id AND appointment.version = x.version - 1 AND appointment.id = ANY(%s::uuid[])
         """,
-        [as_of, sql.as_json(change.after for change in changes), sql.array(change.after.id for change in changes)],
+        [as_of, sql.as_json(change.after for change in changes), sql.array(change.after.id.hex for change in changes)],
         check=sql.expect(len(changes), of="appointments"),
     )
 

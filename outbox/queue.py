@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from core import sql
 from outbox.floor import Horizon
 
 Session = psycopg.Connection[Any]
@@ -93,7 +94,7 @@ def reading(*, above: int, limit: int, in_hand: Sequence[Row] = ()) -> dict[str,
         "above": above,
         "limit": limit,
         "looked_at": limit + len(in_hand),
-        "in_hand": _array([row.id for row in in_hand]),
+        "in_hand": sql.array([str(row.id) for row in in_hand]),
     }
 
 
@@ -133,11 +134,7 @@ def acknowledge(session: Session, rows: Sequence[Row]) -> Horizon:
 
 def places(rows: Sequence[Row]) -> dict[str, str]:
     """The parameters of PLACES; arrays as text, which is quicker to write than the lists are for the driver."""
-    return {"shards": _array([row.shard for row in rows]), "ids": _array([row.id for row in rows])}
-
-
-def _array(numbers: Iterable[int]) -> str:
-    return "{" + ",".join([str(number) for number in numbers]) + "}"
+    return {"shards": sql.array([str(row.shard) for row in rows]), "ids": sql.array([str(row.id) for row in rows])}
 
 
 def _rows(cursor: psycopg.Cursor[Any]) -> list[Row]:

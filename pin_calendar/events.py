@@ -178,7 +178,7 @@ def write(changes: Sequence[EventChange], *, as_of: datetime.datetime) -> None:
         FROM jsonb_to_recordset(%s::jsonb) AS x({_RECORD})
         WHERE event.id = x.id AND event.version = x.version - 1 AND event.id = ANY(%s::uuid[])
         """,
-        [as_of, sql.as_json(change.after for change in changes), sql.array(change.after.id for change in changes)],
+        [as_of, sql.as_json(change.after for change in changes), sql.array(change.after.id.hex for change in changes)],
         check=sql.expect(len(changes), of="events"),
     )
     for status, skip_reason in _SKIP_REASON.items():

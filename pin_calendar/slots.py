@@ -86,7 +86,7 @@ def write(changes: Sequence[SlotChange], *, as_of: datetime.datetime) -> None:
         [
             as_of,
             sql.as_json({"id": c.slot.id, "version": c.slot.version, "status": c.to} for c in changes),
-            sql.array(change.slot.id for change in changes),
+            sql.array(change.slot.id.hex for change in changes),
         ],
         check=sql.expect(len(changes), of="slots"),
     )

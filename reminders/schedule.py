@@ -57,7 +57,7 @@ def rematerialise(timetables: Sequence[Timetable], *, as_of: datetime.datetime) 
         return
     sql.write(
         f"DELETE FROM event_reminders WHERE event_id = ANY(%s::uuid[]) AND {_IS_PENDING}",
-        [sql.array(timetable.event_id for timetable in timetables)],
+        [sql.array(timetable.event_id.hex for timetable in timetables)],
     )
     materialise(timetables, as_of=as_of)
 
@@ -71,7 +71,7 @@ def skip(event_ids: Sequence[UUID], *, reason: SkipReason, as_of: datetime.datet
         UPDATE event_reminders SET status = 'Skipped', skip_reason = %s, updated_at = %s
         WHERE event_id = ANY(%s::uuid[]) AND {_IS_PENDING}
         """,
-        [reason.value, as_of, sql.array(event_ids)],
+        [reason.value, as_of, sql.array(event_id.hex for event_id in event_ids)],
     )
 
 
@@ -100,7 +100,7 @@ def _mark(
         UPDATE event_reminders SET status = %s, sent_at = %s, skip_reason = %s, updated_at = %s
         WHERE id = ANY(%s::uuid[]) AND {_IS_PENDING}
         """,
-        [status.value, sent_at, skip_reason, as_of, sql.array(reminder_ids)],
+        [status.value, sent_at, skip_reason, as_of, sql.array(reminder_id.hex for reminder_id in reminder_ids)],
         check=sql.expect(len(reminder_ids), of="reminders"),
     )
 
