@@ -75,40 +75,30 @@ _CANCELLED_BY = {Party.CLIENT: CancelledBy.CLIENT, Party.OWNER: CancelledBy.OWNE
 _OUTCOMES = {Verb.COMPLETE: AppointmentOutcome.COMPLETED, Verb.NO_SHOW: AppointmentOutcome.NO_SHOW}
 
 
-@dataclass(frozen=True, slots=True)
-class _Telling:
-    """What the messages of one transition are made from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One planned transition: what it finds and what it leaves. Nothing is written yet."""
 
     row: Row
     party: Party
+    before: Facts | None
     after: Facts
     slot: Slot
     to_slot: Slot
     slot_changes: tuple[SlotChange, ...]
+    event_change: EventChange | None
     as_of: datetime.datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One planned transition: the states after it and what tells it. Nothing is written yet."""
-
-    row: Row
-    before: Facts | None
-    after: Facts
-    slots: tuple[SlotChange, ...]
-    event: EventChange | None
-    telling: _Telling
     new_event: Event | None = None
 
     def messages(self) -> list[Message]:
         """What tells the transition, in order; made when it is asked for, which is while the server writes."""
-        told = [_TELL[kind](self.telling) for kind in self.row.messages if kind in _TELL]
-        return told + events.messages([self.event] if self.event else [], as_of=self.telling.as_of)
+        told = [_TELL[kind](self) for kind in self.row.messages if kind in _TELL]
+        return told + events.messages([self.event_change] if self.event_change else [], as_of=self.as_of)
 
     @property
     def is_slot_released(self) -> bool:
         """Whether the slot that the appointment held is bookable again."""
-        return any(change.to is SlotStatus.AVAILABLE for change in self.slots)
+        return any(change.to is SlotStatus.AVAILABLE for change in self.slot_changes)
 
 
 def party_of(actor: Actor, appointment: Facts) -> Party | None:
@@ -167,7 +157,7 @@ def plan(
     slot_changes: tuple[SlotChange, ...] = ()
     if row.slot in (SlotEffect.RELEASE, SlotEffect.SWAP):
         slot_changes = (slots.release(case.slot, as_of=as_of),)
-    if row.slot is SlotEffect.SWAP and to_slot:
+    if to_slot:
         slot_changes += (slots.book(to_slot),)
     event_change: EventChange | None = None
     if row.event is EventEffect.CANCEL:
@@ -179,14 +169,33 @@ def plan(
         event_change = events.move(
             case.event, start_at=to_slot.start_at, end_at=to_slot.end_at, time_zone=to_slot.time_zone
         )
-    telling = _Telling(row, party, after, case.slot, to_slot or case.slot, slot_changes, as_of)
-    return Change(row, before, after, slot_changes, event_change, telling)
+    return Change(
+        row=row,
+        party=party,
+        before=before,
+        after=after,
+        slot=case.slot,
+        to_slot=to_slot or case.slot,
+        slot_changes=slot_changes,
+        event_change=event_change,
+        as_of=as_of,
+    )
 
 
 def plan_booking(row: Row, appointment: Facts, slot: Slot, event: Event, *, as_of: datetime.datetime) -> Change:
     """A new appointment with its new event on an Available slot, by one of the rows that begin at nothing."""
-    telling = _Telling(row, Party.CLIENT, appointment, slot, slot, (), as_of)
-    return Change(row, None, appointment, (slots.book(slot),), None, telling, event)
+    return Change(
+        row=row,
+        party=Party.CLIENT,
+        before=None,
+        after=appointment,
+        slot=slot,
+        to_slot=slot,
+        slot_changes=(slots.book(slot),),
+        event_change=None,
+        as_of=as_of,
+        new_event=event,
+    )
 
 
 def write(changes: Sequence[Change], *, actor: Actor, as_of: datetime.datetime) -> None:
@@ -198,8 +207,8 @@ def write(changes: Sequence[Change], *, actor: Actor, as_of: datetime.datetime) 
     _write_appointments([change for change in changes if change.before], as_of=as_of)
     events.insert([change.new_event for change in changes if change.new_event], as_of=as_of)
     _insert_appointments([change.after for change in changes if not change.before], as_of=as_of)
-    slots.write([slot_change for change in changes for slot_change in change.slots], as_of=as_of)
-    events.write([change.event for change in changes if change.event], as_of=as_of)
+    slots.write([slot_change for change in changes for slot_change in change.slot_changes], as_of=as_of)
+    events.write([change.event_change for change in changes if change.event_change], as_of=as_of)
     audit_log.record([line for change in changes for line in _audit_lines(change)], actor=actor, as_of=as_of)
     publish([message for change in changes for message in change.messages()], as_of=as_of)
 
@@ -253,8 +262,8 @@ def _audit_lines(change: Change) -> list[Line]:
     verb, after = change.row.verb, change.after
     from_status = change.before.status if change.before else ""
     lines = [Line(Aggregate.APPOINTMENT, after.id, after.tenant_id, verb, from_status, after.status)]
-    lines += slots.audit_lines(change.slots, verb=verb)
-    lines += events.audit_lines([change.event] if change.event else [], verb=verb)
+    lines += slots.audit_lines(change.slot_changes, verb=verb)
+    lines += events.audit_lines([change.event_change] if change.event_change else [], verb=verb)
     lines += events.creation_lines([change.new_event] if change.new_event else [], verb=verb)
     return lines
 
@@ -269,11 +278,11 @@ class _Common(TypedDict):
     client_user_id: UUID
 
 
-def _common(telling: _Telling) -> _Common:
-    after = telling.after
+def _common(change: Change) -> _Common:
+    after = change.after
     return {
         "tenant_id": after.tenant_id,
-        "occurred_at": telling.as_of,
+        "occurred_at": change.as_of,
         "aggregate_version": after.version,
         "appointment_id": after.id,
         "event_id": after.calendar_event_id,
@@ -282,59 +291,58 @@ def _common(telling: _Telling) -> _Common:
     }
 
 
-def _booked(telling: _Telling) -> Message:
+def _booked(change: Change) -> Message:
     return AppointmentBooked(
-        **_common(telling),
-        slot_id=telling.to_slot.id,
-        start_at=telling.to_slot.start_at,
-        end_at=telling.to_slot.end_at,
-        time_zone=telling.to_slot.time_zone,
-        status=LiveStatus(telling.after.status),
-        pending_expires_at=telling.after.pending_expires_at,
+        **_common(change),
+        slot_id=change.to_slot.id,
+        start_at=change.to_slot.start_at,
+        end_at=change.to_slot.end_at,
+        time_zone=change.to_slot.time_zone,
+        status=LiveStatus(change.after.status),
+        pending_expires_at=change.after.pending_expires_at,
     )
 
 
-def _confirmed(telling: _Telling) -> Message:
+def _confirmed(change: Change) -> Message:
     return AppointmentConfirmed(
-        **_common(telling),
-        slot_id=telling.to_slot.id,
-        start_at=telling.to_slot.start_at,
-        end_at=telling.to_slot.end_at,
-        time_zone=telling.to_slot.time_zone,
+        **_common(change),
+        slot_id=change.to_slot.id,
+        start_at=change.to_slot.start_at,
+        end_at=change.to_slot.end_at,
+        time_zone=change.to_slot.time_zone,
     )
 
 
-def _rescheduled(telling: _Telling) -> Message:
+def _rescheduled(change: Change) -> Message:
     return AppointmentRescheduled(
-        **_common(telling),
-        slot_id=telling.to_slot.id,
-        start_at=telling.to_slot.start_at,
-        end_at=telling.to_slot.end_at,
-        time_zone=telling.to_slot.time_zone,
-        previous_slot_id=telling.slot.id,
-        previous_start_at=telling.slot.start_at,
-        status=LiveStatus(telling.after.status),
+        **_common(change),
+        slot_id=change.to_slot.id,
+        start_at=change.to_slot.start_at,
+        end_at=change.to_slot.end_at,
+        time_zone=change.to_slot.time_zone,
+        previous_slot_id=change.slot.id,
+        previous_start_at=change.slot.start_at,
+        status=LiveStatus(change.after.status),
     )
 
 
-def _cancelled(telling: _Telling) -> Message:
-    is_released = telling.slot_changes[0].to is SlotStatus.AVAILABLE
+def _cancelled(change: Change) -> Message:
     return AppointmentCancelled(
-        **_common(telling),
-        slot_id=telling.slot.id,
-        start_at=telling.slot.start_at,
-        time_zone=telling.slot.time_zone,
-        reason=_REASONS[telling.row.verb, telling.party],
-        slot_outcome=SlotOutcome.RELEASED if is_released else SlotOutcome.EXPIRED,
+        **_common(change),
+        slot_id=change.slot.id,
+        start_at=change.slot.start_at,
+        time_zone=change.slot.time_zone,
+        reason=_REASONS[change.row.verb, change.party],
+        slot_outcome=SlotOutcome.RELEASED if change.is_slot_released else SlotOutcome.EXPIRED,
     )
 
 
-def _completed(telling: _Telling) -> Message:
-    return AppointmentCompleted(**_common(telling), outcome=_OUTCOMES[telling.row.verb])
+def _completed(change: Change) -> Message:
+    return AppointmentCompleted(**_common(change), outcome=_OUTCOMES[change.row.verb])
 
 
 # EventStatusChanged is told by the events themselves.
-_TELL: dict[type[Message], Callable[[_Telling], Message]] = {
+_TELL: dict[type[Message], Callable[[Change], Message]] = {
     AppointmentBooked: _booked,
     AppointmentConfirmed: _confirmed,
     AppointmentRescheduled: _rescheduled,
