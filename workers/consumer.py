@@ -157,11 +157,12 @@ class Consumer(Job[ConsumedResult]):
 
     def _handle(self, record: Record) -> str:
         """Its effect, once: handled, repeated or dead-lettered. Raises when the infrastructure is at fault."""
-        try:
-            outcome = self._react(record)
-        except _Unhandled as unhandled:
-            self._put_aside(record, unhandled)
-            return "dead-lettered"
+        with correlated(record.correlation_id, messageId=record.known_id):
+            try:
+                outcome = self._react(record)
+            except _Unhandled as unhandled:
+                self._put_aside(record, unhandled)
+                return "dead-lettered"
         self._metrics.messages.labels(record.topic, outcome).inc()
         return outcome
 
@@ -171,10 +172,7 @@ class Consumer(Job[ConsumedResult]):
             message_id, message = record.message_id, record.read(contract)
         except Unreadable as error:
             raise _Unhandled("unreadable", str(error)) from error
-        with (
-            correlated(record.correlation_id, messageId=str(message_id)),
-            continued_span(f"{self.name} message", parent=record.traceparent, topic=record.topic),
-        ):
+        with continued_span(f"{self.name} message", parent=record.traceparent, topic=record.topic):
             for attempt in range(_ATTEMPTS):
                 try:
                     return self._react_once(message, message_id, react)

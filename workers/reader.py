@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from core import logs
 from workers.job import JobUnavailable
-from workers.kafka import client_settings, describe, is_embedded, is_outage
+from workers.kafka import client_settings, describe, is_embedded
 from workers.records import Partition, Record
 
 log = logs.get(__name__)
@@ -77,10 +77,9 @@ class Reader:
         if not self._fetched:
             self.wait(wait_seconds)
         consumer = self._joined()
-        records, self._fetched = self._fetched, []
-        if len(records) < limit:
-            self._receive(consumer.consume(limit - len(records), timeout=0))
-        records, self._fetched = [*records, *self._fetched], []
+        if (room := limit - len(self._fetched)) > 0:
+            self._receive(consumer.consume(room, timeout=0))
+        records, self._fetched = self._fetched[:limit], self._fetched[limit:]
         return records
 
     def wait(self, seconds: float) -> bool:
@@ -103,24 +102,41 @@ class Reader:
 
     def settle(self, undone: Sequence[Record]) -> None:
         """Commit the offsets of what was done; what was fetched and not done will be fetched again."""
-        consumer = self._joined()
+        if self._consumer is None:
+            return  # it has ended: the next one begins at the committed offsets
+        is_rewound = self._rewind(self._consumer, undone)
+        try:
+            self._commit()
+        finally:
+            if not is_rewound:
+                self.close()
+
+    def _rewind(self, consumer: Consumer, undone: Sequence[Record]) -> bool:
+        """Whether all of it will be fetched again. This asks no broker, so it works while Kafka is away."""
+        is_rewound = True
         for place, offset in {record.place: record.offset for record in reversed(undone)}.items():
+            if place not in self._at_end:
+                continue  # another member's by now, which begins at the committed offset
             self._at_end[place] = False
             try:
                 consumer.seek(TopicPartition(*place, offset))
-            except KafkaException as error:  # another member's by now, which begins at the committed offset
-                log.info("partition not rewound", topic=place[0], partition=place[1], error=describe(error.args[0]))
-        places, self._uncommitted = self._uncommitted, set()
-        if not places:
-            return
-        offsets = [TopicPartition(*place, self._next[place]) for place in places if place in self._next]
+            except KafkaException as error:
+                log.warning("partition not rewound", topic=place[0], partition=place[1], error=describe(error.args[0]))
+                is_rewound = False
+        return is_rewound
+
+    def _commit(self) -> None:
+        consumer = self._joined()
+        offsets = [TopicPartition(*place, self._next[place]) for place in self._uncommitted if place in self._next]
         try:
-            consumer.commit(offsets=offsets, asynchronous=False)
+            if offsets:
+                consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.code() not in _NOT_OURS:
                 raise self._failed(reason) from error
             log.info("offsets not committed", error=describe(reason))
+        self._uncommitted.clear()
 
     def lag(self) -> Counter[str]:
         """Messages on our partitions of each topic that have not been done yet, as far as Kafka has told us."""
@@ -155,6 +171,8 @@ class Reader:
         return self._consumer
 
     def _receive(self, messages: Iterable[Any]) -> None:
+        """Take all of them in before an error among them is raised: they will not come again."""
+        failure: KafkaError | None = None
         for message in messages:
             error: KafkaError | None = message.error()
             if error is None:
@@ -168,7 +186,9 @@ class Reader:
                     self._missing.add(message.topic())
                     log.warning("topic missing", topic=message.topic())
             else:
-                raise self._failed(error)
+                failure = failure or error
+        if failure is not None:
+            raise self._failed(failure)
 
     def _failed(self, error: KafkaError) -> JobUnavailable:
         if error.fatal():
@@ -177,7 +197,7 @@ class Reader:
 
     def _heard(self, error: KafkaError) -> None:
         log.warning("kafka client error", error=describe(error))
-        if error.code() == KafkaError._ALL_BROKERS_DOWN or (is_outage(error) and error.fatal()):
+        if error.code() == KafkaError._ALL_BROKERS_DOWN or error.fatal():
             self._outage = describe(error)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

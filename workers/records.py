@@ -46,9 +46,14 @@ class Record:
     @property
     def message_id(self) -> UUID:
         """The same for each delivery of a message. Raises Unreadable without a usable `ce_id`."""
-        if (found := self._uuid("ce_id")) is None:
+        if self.known_id is None:
             raise Unreadable("header ce_id: no UUID")
-        return found
+        return self.known_id
+
+    @property
+    def known_id(self) -> UUID | None:
+        """`message_id`, or None."""
+        return self._uuid("ce_id")
 
     @property
     def correlation_id(self) -> UUID | None:
