@@ -115,6 +115,6 @@ def book(slot_id: UUID, *, actor: Actor, as_of: datetime.datetime, seen_version:
         created_at=as_of,
     )
     with taken_slot_told(slot):
-        change = lifecycle.plan_booking(row, appointment, slot, event, as_of=as_of)
+        change = lifecycle.plan_booking(row, appointment, slot, event)
         lifecycle.write([change], actor=actor, as_of=as_of)
     return appointment

@@ -1,6 +1,7 @@
 """Appointments that a reassignment by the CRM left behind: a person deals with them, and says so here."""
 
 import datetime
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
@@ -34,6 +35,17 @@ def resolve(conflict_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Rea
         raise AlreadyResolved(f"conflict {conflict_id} is resolved already")
     conflict.resolved_at = as_of
     conflict.save(update_fields=["resolved_at"])
-    line = Line(Aggregate.CONFLICT, conflict.id, conflict.tenant_id, "resolve", "Open", "Resolved")
-    audit_log.record([line], actor=actor, as_of=as_of)
+    audit_log.record([_resolved(conflict)], actor=actor, as_of=as_of)
     return conflict
+
+
+def resolve_of(appointment_ids: Sequence[UUID], *, as_of: datetime.datetime) -> list[Line]:
+    """Resolve the open conflicts of appointments that move after all, in the caller's transaction; the audit lines."""
+    still_open = ReassignmentConflict.objects.filter(appointment_id__in=appointment_ids, resolved_at__isnull=True)
+    found = list(still_open.select_for_update().order_by("id"))
+    still_open.update(resolved_at=as_of)
+    return [_resolved(conflict) for conflict in found]
+
+
+def _resolved(conflict: ReassignmentConflict) -> Line:
+    return Line(Aggregate.CONFLICT, conflict.id, conflict.tenant_id, "resolve", "Open", "Resolved")

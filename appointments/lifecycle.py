@@ -87,13 +87,12 @@ class Change:
     to_slot: Slot
     slot_changes: tuple[SlotChange, ...]
     event_change: EventChange | None
-    as_of: datetime.datetime
     new_event: Event | None = None
 
-    def messages(self) -> list[Message]:
+    def messages(self, *, as_of: datetime.datetime) -> list[Message]:
         """What tells the transition, in order; made when it is asked for, which is while the server writes."""
-        told = [_TELL[kind](self) for kind in self.row.messages if kind in _TELL]
-        return told + events.messages([self.event_change] if self.event_change else [], as_of=self.as_of)
+        told = [_TELL[kind](self, as_of) for kind in self.row.messages if kind in _TELL]
+        return told + events.messages([self.event_change] if self.event_change else [], as_of=as_of)
 
     @property
     def is_slot_released(self) -> bool:
@@ -141,7 +140,7 @@ def plan(
 ) -> Change:
     """The row applied to the case. Raises Inconsistent when its slot or event is not as the matrix expects."""
     before = case.appointment
-    _expect_live_cascade(case)
+    expect_live_cascade(case)
     if (row.slot is SlotEffect.SWAP) != (to_slot is not None):
         raise Inconsistent(f"{row.verb} of appointment {before.id}: a move, and nothing else, goes to another slot")
     text = (reason or _TEXTS.get((row.verb, party), "")) if row.event is EventEffect.CANCEL else ""
@@ -178,11 +177,10 @@ def plan(
         to_slot=to_slot or case.slot,
         slot_changes=slot_changes,
         event_change=event_change,
-        as_of=as_of,
     )
 
 
-def plan_booking(row: Row, appointment: Facts, slot: Slot, event: Event, *, as_of: datetime.datetime) -> Change:
+def plan_booking(row: Row, appointment: Facts, slot: Slot, event: Event) -> Change:
     """A new appointment with its new event on an Available slot, by one of the rows that begin at nothing."""
     return Change(
         row=row,
@@ -193,7 +191,6 @@ def plan_booking(row: Row, appointment: Facts, slot: Slot, event: Event, *, as_o
         to_slot=slot,
         slot_changes=(slots.book(slot),),
         event_change=None,
-        as_of=as_of,
         new_event=event,
     )
 
@@ -210,10 +207,11 @@ def write(changes: Sequence[Change], *, actor: Actor, as_of: datetime.datetime) 
     slots.write([slot_change for change in changes for slot_change in change.slot_changes], as_of=as_of)
     events.write([change.event_change for change in changes if change.event_change], as_of=as_of)
     audit_log.record([line for change in changes for line in _audit_lines(change)], actor=actor, as_of=as_of)
-    publish([message for change in changes for message in change.messages()], as_of=as_of)
+    publish([message for change in changes for message in change.messages(as_of=as_of)], as_of=as_of)
 
 
-def _expect_live_cascade(case: Case) -> None:
+def expect_live_cascade(case: Case) -> None:
+    """Raises Inconsistent unless the slot and the event are as those of a live appointment."""
     appointment, slot, event = case.appointment, case.slot, case.event
     if slot.status != SlotStatus.BOOKED:
         raise Inconsistent(f"slot {slot.id} is {slot.status}, not Booked")
@@ -278,11 +276,11 @@ class _Common(TypedDict):
     client_user_id: UUID
 
 
-def _common(change: Change) -> _Common:
+def _common(change: Change, as_of: datetime.datetime) -> _Common:
     after = change.after
     return {
         "tenant_id": after.tenant_id,
-        "occurred_at": change.as_of,
+        "occurred_at": as_of,
         "aggregate_version": after.version,
         "appointment_id": after.id,
         "event_id": after.calendar_event_id,
@@ -291,44 +289,43 @@ def _common(change: Change) -> _Common:
     }
 
 
-def _booked(change: Change) -> Message:
+class _Place(TypedDict):
+    slot_id: UUID
+    start_at: datetime.datetime
+    end_at: datetime.datetime
+    time_zone: str
+
+
+def _place(slot: Slot) -> _Place:
+    return {"slot_id": slot.id, "start_at": slot.start_at, "end_at": slot.end_at, "time_zone": slot.time_zone}
+
+
+def _booked(change: Change, as_of: datetime.datetime) -> Message:
     return AppointmentBooked(
-        **_common(change),
-        slot_id=change.to_slot.id,
-        start_at=change.to_slot.start_at,
-        end_at=change.to_slot.end_at,
-        time_zone=change.to_slot.time_zone,
+        **_common(change, as_of),
+        **_place(change.to_slot),
         status=LiveStatus(change.after.status),
         pending_expires_at=change.after.pending_expires_at,
     )
 
 
-def _confirmed(change: Change) -> Message:
-    return AppointmentConfirmed(
-        **_common(change),
-        slot_id=change.to_slot.id,
-        start_at=change.to_slot.start_at,
-        end_at=change.to_slot.end_at,
-        time_zone=change.to_slot.time_zone,
-    )
+def _confirmed(change: Change, as_of: datetime.datetime) -> Message:
+    return AppointmentConfirmed(**_common(change, as_of), **_place(change.to_slot))
 
 
-def _rescheduled(change: Change) -> Message:
+def _rescheduled(change: Change, as_of: datetime.datetime) -> Message:
     return AppointmentRescheduled(
-        **_common(change),
-        slot_id=change.to_slot.id,
-        start_at=change.to_slot.start_at,
-        end_at=change.to_slot.end_at,
-        time_zone=change.to_slot.time_zone,
+        **_common(change, as_of),
+        **_place(change.to_slot),
         previous_slot_id=change.slot.id,
         previous_start_at=change.slot.start_at,
         status=LiveStatus(change.after.status),
     )
 
 
-def _cancelled(change: Change) -> Message:
+def _cancelled(change: Change, as_of: datetime.datetime) -> Message:
     return AppointmentCancelled(
-        **_common(change),
+        **_common(change, as_of),
         slot_id=change.slot.id,
         start_at=change.slot.start_at,
         time_zone=change.slot.time_zone,
@@ -337,12 +334,12 @@ def _cancelled(change: Change) -> Message:
     )
 
 
-def _completed(change: Change) -> Message:
-    return AppointmentCompleted(**_common(change), outcome=_OUTCOMES[change.row.verb])
+def _completed(change: Change, as_of: datetime.datetime) -> Message:
+    return AppointmentCompleted(**_common(change, as_of), outcome=_OUTCOMES[change.row.verb])
 
 
 # EventStatusChanged is told by the events themselves.
-_TELL: dict[type[Message], Callable[[Change], Message]] = {
+_TELL: dict[type[Message], Callable[[Change, datetime.datetime], Message]] = {
     AppointmentBooked: _booked,
     AppointmentConfirmed: _confirmed,
     AppointmentRescheduled: _rescheduled,

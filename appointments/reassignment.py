@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from appointments import locks
+from appointments import conflicts, lifecycle, locks
 from appointments.booking import Busy
 from appointments.locks import Case
 from appointments.models import LIVE, ReassignmentConflict
@@ -57,7 +57,8 @@ def hand_over(
     """Move all that is open and has not ended, in the caller's transaction; the reminders keep their rows.
 
     By a person a conflict refuses the whole (ReassignmentRefused); by the system (the CRM) the conflicting appointments
-    stay and are recorded. Raises NotFound for whom it is not to decide, InvalidField for the same owner twice, Busy.
+    stay and are recorded. Raises NotFound for whom it is not to decide, InvalidField for the same owner twice, Busy,
+    Inconsistent for a slot or an event that is not as the matrix expects.
     """
     if not (actor.is_system or (actor.kind is not ActorKind.USER and actor.acts_for_owner(from_owner_id, tenant_id))):
         raise NotFound(f"there is no tenant {tenant_id}")
@@ -76,6 +77,8 @@ def hand_over(
     if staying and not actor.is_system:
         ids = [str(case.appointment.id) for case in staying]
         raise ReassignmentRefused(f"{len(ids)} appointments overlap live slots of {to_owner_id}", conflicts=ids)
+    for case in moving:
+        lifecycle.expect_live_cascade(case)
     deadline_events = events.lock_deadlines(tenant_id=tenant_id, owner_user_id=from_owner_id, as_of=as_of)
     event_changes = [
         events.edit(event, owner_user_id=to_owner_id) for event in [*(c.event for c in moving), *deadline_events]
@@ -99,10 +102,8 @@ def hand_over(
         for case in staying
     ]
     ReassignmentConflict.objects.bulk_create(stayed, ignore_conflicts=True)
-    ReassignmentConflict.objects.filter(
-        appointment_id__in=[case.appointment.id for case in moving], resolved_at__isnull=True
-    ).update(resolved_at=as_of)
-    lines = [*_audit_lines(moving), *events.audit_lines(event_changes, verb=VERB)]
+    settled = conflicts.resolve_of([case.appointment.id for case in moving], as_of=as_of)
+    lines = [*_audit_lines(moving), *events.audit_lines(event_changes, verb=VERB), *settled]
     audit_log.record(lines, actor=actor, as_of=as_of)
     publish(_messages(moving, to_owner_id=to_owner_id, as_of=as_of), as_of=as_of)
     return Reassignment(

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from api.paging import Page, Place, behind, merged_page
 from appointments.models import Appointment, AppointmentStatus
-from core.actors import Actor, ActorKind
+from core.actors import Actor
 from core.errors import NotFound
 
 
@@ -73,12 +73,7 @@ def find(appointment_id: UUID, *, actor: Actor) -> Appointment:
 
 
 def _visible(actor: Actor, *, prefix: str = "") -> list[Q]:
-    parts = [Q(**{f"{prefix}client_user_id": actor.user_id})]
-    if actor.tenant_id is not None:
-        own = Q(**{f"{prefix}tenant_id": actor.tenant_id})
-        is_admin = actor.kind is ActorKind.TENANT_ADMIN
-        parts.append(own if is_admin else own & Q(**{f"{prefix}owner_user_id": actor.user_id}))
-    return parts
+    return [actor.received(prefix=prefix), actor.owned(prefix=prefix)]
 
 
 def _place_by_start(appointment: Appointment) -> Place:

@@ -152,11 +152,11 @@ class _Run(Chunks[Case, Change]):
         return claim.cases
 
     def _count_elsewhere(self) -> int:
-        """What is still overdue as far as this cycle came, though it has not failed: it was in another hand."""
+        """What is still overdue as far as this cycle came, though it neither failed nor was left: in another hand."""
         if not (self.reached or self.is_exhausted):
             return 0
         up_to = None if self.is_exhausted else self.reached
-        return locks.count_overdue(as_of=self.as_of, up_to=up_to, without=self.to_retry)
+        return locks.count_overdue(as_of=self.as_of, up_to=up_to, without=(*self.to_retry, *self.left))
 
     def id_of(self, item: Case) -> UUID:
         return item.appointment.id

@@ -5,6 +5,10 @@ from enum import StrEnum
 from typing import Self
 from uuid import UUID
 
+from django.db.models import Q
+
+_NOTHING = Q(pk__in=())
+
 
 class ActorKind(StrEnum):
     USER = "User"
@@ -54,3 +58,20 @@ class Actor:
                 return self.user_id == owner_user_id and self.tenant_id == tenant_id
             case ActorKind.SYSTEM:
                 return False
+
+    def owned(self, *, prefix: str = "") -> Q:
+        """`acts_for_owner` as a condition on rows with an owner and a tenant, or on those that `prefix` leads to."""
+        in_tenant = Q(**{f"{prefix}tenant_id": self.tenant_id})
+        match self.kind:
+            case ActorKind.OPERATOR:
+                return Q()
+            case ActorKind.TENANT_ADMIN if self.tenant_id is not None:
+                return in_tenant
+            case ActorKind.USER if self.tenant_id is not None and self.user_id is not None:
+                return in_tenant & Q(**{f"{prefix}owner_user_id": self.user_id})
+            case _:
+                return _NOTHING
+
+    def received(self, *, prefix: str = "") -> Q:
+        """The condition on rows with a client that the actor is that client."""
+        return Q(**{f"{prefix}client_user_id": self.user_id}) if self.user_id is not None else _NOTHING

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from api.paging import Page, Place, behind, merged_page
-from core.actors import Actor, ActorKind
+from core.actors import Actor
 from core.errors import NotFound
 from pin_calendar.models import CalendarEvent
 from reminders import schedule
@@ -65,8 +65,4 @@ def _parts(actor: Actor, *, as_owner: bool) -> list[QuerySet[CalendarEvent]]:
 
 
 def _visible(actor: Actor, *, as_owner: bool) -> list[Q]:
-    parts = [Q(client_user_id=actor.user_id)]
-    if as_owner and actor.tenant_id is not None:
-        own = Q(tenant_id=actor.tenant_id)
-        parts.append(own if actor.kind is ActorKind.TENANT_ADMIN else own & Q(owner_user_id=actor.user_id))
-    return parts
+    return [actor.received(), actor.owned()] if as_owner else [actor.received()]

@@ -19,6 +19,7 @@ from core.actors import Actor
 from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from outbox.publish import publish
 from pin_calendar import events
+from pin_calendar.drafts import changes
 from pin_calendar.events import Event, EventChange
 from pin_calendar.models import DEFAULT_OFFSETS_MINUTES, EventOrigin, EventStatus, in_utc, refuse_bad_text
 from reminders.models import MAX_OFFSET_MINUTES
@@ -110,12 +111,7 @@ def edit(
     event = _hold(event_id, actor=actor, seen_version=seen_version)
     present = Draft(event.title, event.start_at, event.end_at, event.time_zone, event.reminder_offsets_minutes)
     wanted = replace(present, **values).checked()
-    # Only what was given: a zone that IANA has renamed since must not look like a change of the owner's.
-    changed = {
-        name: getattr(wanted, name)
-        for name, value in values.items()
-        if getattr(present, name) not in (value, getattr(wanted, name))
-    }
+    changed = changes(present, wanted, values)
     for name in sorted(changed.keys() - _EDITABLE[EventOrigin(event.origin)]):
         raise FollowsItsSource(f"{name} of event {event_id} changes only with its {event.origin}", field=name)
     if not changed:

@@ -19,6 +19,7 @@ from core.database import constraint_name
 from core.errors import InvalidField, NotFound, Refused, refuse_stale
 from core.ids import new_id
 from pin_calendar import slots
+from pin_calendar.drafts import changes
 from pin_calendar.models import DEFAULT_LEAD_TIME_MINUTES, SlotStatus, in_utc
 from pin_calendar.slots import Slot, SlotChange
 
@@ -26,7 +27,10 @@ MAX_LEAD_TIME_MINUTES = 525_600  # a year
 
 
 class SlotOverlap(Refused):
-    """The owner has live slots at these times; `facts["conflicts"]` lists them as {start_at, end_at}."""
+    """Slots overlap live ones of the owner's, or each other; `facts["conflicts"]` lists them as {start_at, end_at}.
+
+    Of the owner's those of the same tenant alone: another tenant's timetable is told to nobody here.
+    """
 
     code = "slot_overlap"
 
@@ -124,10 +128,11 @@ def edit(
         slots.lock_timetable(seen.owner_user_id)
     slot = _hold(slot_id, actor=actor, seen_version=seen_version)
     present = Draft(**{field.name: getattr(slot, field.name) for field in fields(Draft)})
-    wanted = replace(slot, **_columns(replace(present, **values).checked(as_of=as_of)))
-    if wanted == slot:
+    wanted = replace(present, **values).checked(as_of=as_of)
+    changed = changes(present, wanted, values)
+    if not changed:
         return slot
-    edited = replace(wanted, version=slot.version + 1)
+    edited = replace(slot, **changed, version=slot.version + 1)
     _refuse_overlap([edited])
     with _overlap_told([edited]):
         sql.execute(
@@ -158,14 +163,23 @@ def _hold(slot_id: UUID, *, actor: Actor, seen_version: int | None) -> Slot:
 
 
 def _refuse_overlap(wanted: Sequence[Slot]) -> None:
-    in_order = sorted(wanted, key=lambda slot: slot.start_at)
-    among_themselves = [later for earlier, later in itertools.pairwise(in_order) if later.start_at < earlier.end_at]
-    conflicts = [*among_themselves, *_live_slots_at(wanted)]
-    if conflicts:
+    among_themselves = _overlapping(wanted)
+    live = _live_slots_at(wanted)
+    if among_themselves or live:
+        tenant_id, owner_user_id = wanted[0].tenant_id, wanted[0].owner_user_id
+        told = [*among_themselves, *(slot for slot in live if slot.tenant_id == tenant_id)]
         raise SlotOverlap(
-            f"{len(conflicts)} live slots of owner {wanted[0].owner_user_id} are at these times",
-            conflicts=[{"start_at": slot.start_at, "end_at": slot.end_at} for slot in conflicts],
+            f"{len(among_themselves)} slots overlap others given with them, {len(live)} live slots of owner "
+            f"{owner_user_id} are at these times",
+            conflicts=[{"start_at": slot.start_at, "end_at": slot.end_at} for slot in told],
         )
+
+
+def _overlapping(wanted: Sequence[Slot]) -> list[Slot]:
+    """Those that begin before an earlier one has ended."""
+    in_order = sorted(wanted, key=lambda slot: slot.start_at)
+    latest_ends = itertools.accumulate((slot.end_at for slot in in_order), max)
+    return [later for ends_at, later in zip(latest_ends, in_order[1:], strict=False) if later.start_at < ends_at]
 
 
 def _live_slots_at(wanted: Sequence[Slot]) -> list[Slot]:
@@ -176,7 +190,7 @@ def _live_slots_at(wanted: Sequence[Slot]) -> list[Slot]:
         JOIN jsonb_to_recordset(%s::jsonb) AS x(id uuid, owner_user_id uuid, start_at timestamptz, end_at timestamptz)
           ON slot.owner_user_id = x.owner_user_id AND slot.status IN ('Available', 'Booked') AND slot.id <> x.id
          AND tstzrange(slot.start_at, slot.end_at, '[)') && tstzrange(x.start_at, x.end_at, '[)')
-        ORDER BY 4
+        ORDER BY slot.start_at
         """,
         [sql.as_json(wanted)],
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import DateTimeField, DurationField, F, Func, QuerySet
 
 from api.paging import Page, Place, behind, page
-from core.actors import Actor, ActorKind
+from core.actors import Actor
 from core.errors import NotFound
 from pin_calendar.models import AvailabilitySlot, SlotStatus
 
@@ -76,10 +76,7 @@ def find_all(slot_ids: Sequence[UUID], *, actor: Actor) -> list[AvailabilitySlot
 
 
 def _own(actor: Actor) -> QuerySet[AvailabilitySlot]:
-    if actor.tenant_id is None or actor.user_id is None:
-        return AvailabilitySlot.objects.none()
-    own = AvailabilitySlot.objects.filter(tenant_id=actor.tenant_id)
-    return own if actor.kind is ActorKind.TENANT_ADMIN else own.filter(owner_user_id=actor.user_id)
+    return AvailabilitySlot.objects.filter(actor.owned())
 
 
 def _page(

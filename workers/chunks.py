@@ -26,7 +26,7 @@ class Chunks(ABC, Generic[Item, Change]):
     An item that cannot be planned is left out. Where the write fails, the chunk is rolled back and its halves are
     tried, down to the single item at fault. Failed items are logged, counted and left for the next cycle, which tries
     them after the others (`retry_failed`), so that they keep nobody waiting. Where `keep_going` says no meanwhile, what
-    is not yet isolated is left as it is.
+    is not yet isolated is `left` as it is.
     """
 
     id_name: ClassVar[str]
@@ -37,6 +37,7 @@ class Chunks(ABC, Generic[Item, Change]):
         self.failed_before = tuple(failed_before)
         self.untried = list(failed_before)
         self.failed: list[UUID] = []
+        self.left: list[UUID] = []
 
     @abstractmethod
     def id_of(self, item: Item) -> UUID:
@@ -116,6 +117,8 @@ class Chunks(ABC, Generic[Item, Change]):
         for half in (ids[:middle], ids[middle:]):
             if self.keep_going():
                 self.attempt(partial(self.claim_again, half))
+            else:
+                self.left += half
 
     def _fail(self, item: Item, error: Exception) -> None:
         self.failed.append(self.id_of(item))

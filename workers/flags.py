@@ -35,7 +35,7 @@ def instant(text: str) -> datetime.datetime:
     """An aware instant, as `core.clock.parse_instant` reads it."""
     try:
         return clock.parse_instant(text)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

@@ -55,12 +55,13 @@ class BoundedCheck:
 
     def state(self) -> str:
         """`ok`, or what is wrong, within _CHECK_SECONDS."""
+        ends_at = time.monotonic() + _CHECK_SECONDS
         if not self._running.acquire(timeout=_CHECK_SECONDS):
             return "no answer yet to an earlier check"
         states: list[str] = []
         thread = threading.Thread(target=self._run, args=(states,), name="readiness-check", daemon=True)
         thread.start()
-        thread.join(_CHECK_SECONDS)
+        thread.join(max(0.0, ends_at - time.monotonic()))
         return states[0] if states else f"no answer within {_CHECK_SECONDS:g} s"
 
     def _run(self, states: list[str]) -> None:

@@ -3,7 +3,7 @@
 import datetime
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -30,10 +30,10 @@ class Turn:
     result: CycleResult | None = None
     error: BaseException | None = None
     ran_out_of_time: bool = False
-    counts: dict[str, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "counts", self.result.counts() if self.result else {})
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.result.counts() if self.result else {}
 
     @property
     def duration_ms(self) -> int:

@@ -11,9 +11,10 @@ from appointments.models import Appointment, ReassignmentConflict
 from appointments.reassignment import Reassignment, ReassignmentRefused, reassign
 from appointments.timeout import TimeoutJob
 from audit.models import AuditLine
+from core import sql
 from core.actors import Actor
 from core.correlation import correlated
-from core.errors import InvalidField, NotFound
+from core.errors import Inconsistent, InvalidField, NotFound
 from core.ids import new_id
 from pin_calendar import publishing
 from pin_calendar.models import CalendarEvent
@@ -210,6 +211,26 @@ def test_a_conflict_is_recorded_once_however_often_the_crm_asks_and_resolved_whe
     publishing.withdraw(in_the_way.id, actor=owner_of(in_the_way), as_of=NOON)
     from_anna_to_boris(actor=Actor.system())
     assert ReassignmentConflict.objects.get().resolved_at == NOON
+    assert ("Conflict", "resolve", "Open", "Resolved") in state.audited()
+
+
+@pytest.mark.parametrize("by", [Actor.system(), Actor.operator()])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "UPDATE availability_slots SET status = 'Withdrawn'",
+        "UPDATE calendar_events SET origin = 'CrmDeadline', end_at = start_at",
+    ],
+)
+def test_a_live_appointment_with_a_slot_or_an_event_that_is_not_its_own_moves_nothing(broken: str, by: Actor) -> None:
+    of_anna()
+    sql.execute(broken)
+    before = state.everything()
+
+    with pytest.raises(Inconsistent, match=r"not Booked|of origin CrmDeadline"):
+        from_anna_to_boris(actor=by)
+
+    assert state.everything() == before
 
 
 def test_a_slot_back_to_back_or_no_longer_live_is_no_conflict() -> None:

@@ -189,6 +189,7 @@ def test_a_stop_in_the_middle_of_isolating_leaves_the_rest_for_the_next_cycle() 
     result = TimeoutJob(chunk_size=200).cycle(as_of=NOON, limit=200, keep_going=keep_going)
 
     assert result.expired_count < 15
+    assert result.skipped_locked_count == 0
     assert keep_going.asked < 12
     assert statuses()["Pending"] == 16 - result.expired_count
     assert expire().expired_count == 15 - result.expired_count

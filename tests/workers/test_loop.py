@@ -57,21 +57,6 @@ def test_ticks_missed_by_a_long_cycle_are_skipped_not_queued() -> None:
     assert starts == [0, 60, 240, 300, 360]
 
 
-def test_a_tick_during_a_cycle_does_not_start_another() -> None:
-    time = FakeTime(until=500)
-    running: list[bool] = []
-
-    def overlapping(_keep_going: KeepGoing) -> None:
-        assert not running
-        running.append(True)
-        time.pass_by(100)
-        running.pop()
-
-    registry = turns.run(FakeJob(overlapping), time=time)
-
-    assert registry.get_sample_value("fake_errors_total") == 0
-
-
 def test_drain_starts_the_next_cycle_at_once_while_the_batch_was_full() -> None:
     time = FakeTime(until=100)
     starts, doing = _starts(time, taking=lambda _n: 2.0, ends=lambda n: FakeResult(is_batch_full=n < 3))

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from core import clock, sql
 from core.ids import new_id
 from tests.workers import turns
-from tests.workers.fakes import FakeJob, FakeResult, FakeTime, execute
+from tests.workers.fakes import FakeJob, FakeMetrics, FakeResult, FakeTime, execute
 from workers import loop, models
 from workers.job import CycleResult, KeepGoing
 from workers.models import JobRun, Outcome
@@ -93,10 +93,12 @@ def test_a_shared_row_that_is_gone_is_followed_by_a_new_one() -> None:
     assert [run.id for run in JobRun.objects.all()] == [last.run_id]
 
 
-def test_a_row_or_a_gauge_that_cannot_be_had_does_not_fail_the_cycle() -> None:
-    with mock.patch.object(JobRun, "save", side_effect=OperationalError("away")):
+@pytest.mark.parametrize(("of", "what"), [(JobRun, "save"), (FakeMetrics, "refresh"), (FakeMetrics, "record")])
+def test_a_row_or_a_gauge_that_cannot_be_had_does_not_fail_the_cycle(of: type, what: str) -> None:
+    with mock.patch.object(of, what, side_effect=OperationalError("away")) as failing:
         done, _registry = turns.turn(FakeJob(lambda _keep_going: FakeResult(done_count=1)))
 
+    assert failing.called
     assert done.outcome is Outcome.SUCCEEDED
 
 
