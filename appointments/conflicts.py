@@ -10,6 +10,7 @@ from appointments.models import ReassignmentConflict
 from audit import log as audit_log
 from audit.log import Line
 from audit.models import Aggregate
+from core import sql
 from core.actors import Actor, ActorKind
 from core.errors import NotFound, Refused
 
@@ -35,17 +36,21 @@ def resolve(conflict_id: UUID, *, actor: Actor, as_of: datetime.datetime) -> Rea
         raise AlreadyResolved(f"conflict {conflict_id} is resolved already")
     conflict.resolved_at = as_of
     conflict.save(update_fields=["resolved_at"])
-    audit_log.record([_resolved(conflict)], actor=actor, as_of=as_of)
+    audit_log.record([_line(conflict.id, conflict.tenant_id)], actor=actor, as_of=as_of)
     return conflict
 
 
 def resolve_of(appointment_ids: Sequence[UUID], *, as_of: datetime.datetime) -> list[Line]:
     """Resolve the open conflicts of appointments that move after all, in the caller's transaction; the audit lines."""
-    still_open = ReassignmentConflict.objects.filter(appointment_id__in=appointment_ids, resolved_at__isnull=True)
-    found = list(still_open.select_for_update().order_by("id"))
-    still_open.update(resolved_at=as_of)
-    return [_resolved(conflict) for conflict in found]
+    resolved = sql.fetch(
+        """
+        UPDATE reassignment_conflicts SET resolved_at = %s WHERE appointment_id = ANY(%s) AND resolved_at IS NULL
+        RETURNING id, tenant_id
+        """,
+        [as_of, list(appointment_ids)],
+    )
+    return [_line(conflict_id, tenant_id) for conflict_id, tenant_id in resolved]
 
 
-def _resolved(conflict: ReassignmentConflict) -> Line:
-    return Line(Aggregate.CONFLICT, conflict.id, conflict.tenant_id, "resolve", "Open", "Resolved")
+def _line(conflict_id: UUID, tenant_id: UUID) -> Line:
+    return Line(Aggregate.CONFLICT, conflict_id, tenant_id, "resolve", "Open", "Resolved")
