@@ -12,7 +12,10 @@ from core.clock import iso
 
 
 def _in_utc(instant: datetime.datetime) -> datetime.datetime:
-    return instant.astimezone(datetime.UTC)
+    try:
+        return instant.astimezone(datetime.UTC)
+    except OverflowError:
+        raise ValueError("is beyond the years 1 to 9999 in UTC") from None
 
 
 # An aware instant; on the wire UTC with six fraction digits and Z.

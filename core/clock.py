@@ -33,6 +33,11 @@ def parse_instant(text: str) -> datetime.datetime:
         raise ValueError(f"{text!r} is not an ISO 8601 instant of the years 1 to 9999 in UTC") from None
 
 
+def age_seconds(instant: datetime.datetime | None, *, as_of: datetime.datetime) -> float:
+    """For how long it has been; 0 for what is ahead, or is not."""
+    return max(0.0, (as_of - instant).total_seconds()) if instant else 0.0
+
+
 def stamp() -> str:
     """The present instant as messages and logs spell it."""
     return _spelled(now())

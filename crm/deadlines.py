@@ -16,7 +16,7 @@ from crm.models import Deadline
 from outbox.publish import publish
 from pin_calendar import events
 from pin_calendar.events import Event, EventChange
-from pin_calendar.models import EventOrigin, EventStatus, refuse_bad_text
+from pin_calendar.models import EventOrigin, EventStatus, in_utc, refuse_bad_text
 
 CANCEL_REASON = "Дедлайн отменён в CRM"
 _VERB = "follow_crm"
@@ -35,8 +35,12 @@ class Applied(StrEnum):
 
 
 def apply(message: BookingDeadlineChanged, *, as_of: datetime.datetime) -> Applied:
-    """Follow the message, in the caller's transaction. Raises InvalidField for an unknown zone or a bad title."""
+    """Follow the message, in the caller's transaction.
+
+    Raises InvalidField for an unknown zone, a bad title, or a deadline in a year that no calendar needs.
+    """
     zone = zones.checked(message.time_zone)
+    in_utc("deadline_at", message.deadline_at)
     refuse_bad_text("title", message.title)
     advisory.lock(f"crm-deadline:{message.tenant_id}:{message.booking_id}")
     deadline = Deadline.objects.filter(tenant_id=message.tenant_id, booking_id=message.booking_id).first()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from django.db import transaction
 from prometheus_client import CollectorRegistry, Counter
 
 from appointments.booking import Busy
@@ -10,7 +11,7 @@ from contracts.calendar import AppointmentBooked, AppointmentCancelled, Appointm
 from contracts.crm import AssigneeChanged, BookingDeadlineChanged
 from core import logs
 from crm import assignees, deadlines, lead_feed
-from workers.consumer import Consumer, Delivery, Reaction
+from workers.consumer import Consumer, Reaction, Received
 from workers.job import JobUnavailable
 
 log = logs.get(__name__)
@@ -54,34 +55,42 @@ class CrmSyncJob(Consumer):
             AppointmentCompleted: _append,
         }
 
-    def _follow_deadline(self, message: BookingDeadlineChanged, received: Delivery) -> None:
+    def _follow_deadline(self, message: BookingDeadlineChanged, received: Received) -> None:
         applied = deadlines.apply(message, as_of=received.as_of)
-        self._counters.deadlines.labels(applied.value).inc()
-        log.info(
-            "crm deadline applied",
-            booking_id=str(message.booking_id),
-            tenant_id=str(message.tenant_id),
-            revision=message.revision,
-            state=message.state.value,
-            applied=applied.value,
-        )
 
-    def _follow_assignee(self, message: AssigneeChanged, received: Delivery) -> None:
+        def tell() -> None:
+            self._counters.deadlines.labels(applied.value).inc()
+            log.info(
+                "crm deadline applied",
+                booking_id=str(message.booking_id),
+                tenant_id=str(message.tenant_id),
+                revision=message.revision,
+                state=message.state.value,
+                applied=applied.value,
+            )
+
+        transaction.on_commit(tell, robust=True)
+
+    def _follow_assignee(self, message: AssigneeChanged, received: Received) -> None:
         try:
             done = assignees.apply(message, as_of=received.as_of)
         except Busy as error:  # rows in other hands: no fault of the message
             raise JobUnavailable(error.sentence) from error
         conflicts = len(done.conflicting_appointment_ids) if done else 0
-        self._counters.conflicts.inc(conflicts)
-        log.info(
-            "crm assignee applied" if done else "crm assignee ignored",
-            tenant_id=str(message.tenant_id),
-            revision=message.revision,
-            moved_appointments=len(done.appointment_ids) if done else 0,
-            moved_events=len(done.event_ids) if done else 0,
-            conflicts=conflicts,
-        )
+
+        def tell() -> None:
+            self._counters.conflicts.inc(conflicts)
+            log.info(
+                "crm assignee applied" if done else "crm assignee ignored",
+                tenant_id=str(message.tenant_id),
+                revision=message.revision,
+                moved_appointments=len(done.appointment_ids) if done else 0,
+                moved_events=len(done.event_ids) if done else 0,
+                conflicts=conflicts,
+            )
+
+        transaction.on_commit(tell, robust=True)
 
 
-def _append(message: lead_feed.Told, received: Delivery) -> None:
+def _append(message: lead_feed.Told, received: Received) -> None:
     lead_feed.append(message, as_of=received.as_of)

@@ -82,7 +82,7 @@ class AssigneeChange(models.Model):
 
 
 class LeadFeedEntry(models.Model):
-    """One line for the client's lead; the feed's order is (occurred_at, aggregate_version), whatever came first."""
+    """One line for the client's lead; the feed's order is that of `Meta.ordering`, whatever came first."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant_id = models.UUIDField()
@@ -99,7 +99,8 @@ class LeadFeedEntry(models.Model):
     class Meta:
         db_table = "lead_feed_entries"
         verbose_name_plural = "lead feed entries"
-        ordering = ["occurred_at", "aggregate_version"]
+        # A booking that is confirmed at once is both at one instant and in one version: Booked, then Confirmed.
+        ordering = ["occurred_at", "aggregate_version", "event"]
         indexes = [
             Index(
                 F("tenant_id"),

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from appointments.locks import Facts as Appointment
 from core import clock, sql
+from crm.models import LeadFeedEntry
 from dev.console import Received
 from dev.mailbox import Mail
 from notifications import wording
@@ -78,8 +79,7 @@ def repeated(mails: Sequence[Mail]) -> str:
 
 def lead_feed(appointment_id: UUID) -> str:
     """Its lines in the client's lead, in the feed's order."""
-    query = "SELECT text FROM lead_feed_entries WHERE appointment_id = %s ORDER BY occurred_at, aggregate_version"
-    return "; ".join(text for (text,) in sql.fetch(query, [appointment_id]))
+    return "; ".join(LeadFeedEntry.objects.filter(appointment_id=appointment_id).values_list("text", flat=True))
 
 
 def deadline(booking_id: UUID, *, zone: str) -> str:

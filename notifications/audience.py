@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 from uuid import UUID
 
 from contracts.base import Message
@@ -21,15 +22,6 @@ from contracts.calendar import (
 )
 from notifications.models import Kind, Role
 
-CONTRACTS: tuple[type[Message], ...] = (
-    ReminderDue,
-    AppointmentBooked,
-    AppointmentConfirmed,
-    AppointmentRescheduled,
-    AppointmentReassigned,
-    AppointmentCancelled,
-    EventStatusChanged,
-)
 Told = (
     ReminderDue
     | AppointmentBooked
@@ -39,6 +31,7 @@ Told = (
     | AppointmentCancelled
     | EventStatusChanged
 )
+CONTRACTS: tuple[type[Message], ...] = get_args(Told)
 
 _CANCELLED = {
     CancelReason.EXPIRED: Kind.APPOINTMENT_EXPIRED,

@@ -1,5 +1,9 @@
-"""Ways to reach a person. Another one is a class here, a row in `Channel`, and a line in NOTIFICATION_CHANNELS."""
+"""Ways to reach a person.
 
+Another one is a class here, a member of `models.Channel` with its migration, and a line in NOTIFICATION_CHANNELS.
+"""
+
+import re
 import smtplib
 import sys
 from dataclasses import dataclass
@@ -16,13 +20,15 @@ from django.utils.module_loading import import_string
 from notifications.models import Recipient
 
 _FIRST_PERMANENT = 500
+_CLOSING = 421
+_TOO_LARGE = frozenset({452, 552})
 
 
 class Unreachable(Exception):
     """The channel itself is away: no delivery is to blame."""
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The channel did not take this delivery; `is_permanent` when it never will."""
 
     def __init__(self, error: str, *, is_permanent: bool) -> None:
@@ -57,7 +63,7 @@ class Channel(Protocol):
         """Whether the recipient has an address there."""
 
     def send(self, letter: Letter, *, to: Recipient) -> None:
-        """Raises Unreachable or Refused. A repeat carries the same identity, by which the channel may know it."""
+        """Raises Unreachable or Rejected. A repeat carries the same identity, by which the channel may know it."""
 
     def close(self) -> None:
         """After the last one."""
@@ -79,19 +85,32 @@ class Email:
             _mail(letter, to=to, connection=connection).send()
         except smtplib.SMTPRecipientsRefused as error:
             [(code, said)] = error.recipients.values()
-            raise _refusal(code, said) from error
-        except (smtplib.SMTPSenderRefused, smtplib.SMTPDataError) as error:
-            raise _refusal(error.smtp_code, error.smtp_error) from error
+            raise self._rejection(code, said, to=to) from error
+        except smtplib.SMTPSenderRefused as error:
+            if error.smtp_code in _TOO_LARGE:
+                raise self._rejection(error.smtp_code, error.smtp_error, to=to) from error
+            self.close()  # it will not take mail from us at all, whatever the delivery
+            raise Unreachable(f"{type(error).__name__} {error.smtp_code}") from error
+        except smtplib.SMTPDataError as error:
+            raise self._rejection(error.smtp_code, error.smtp_error, to=to) from error
         except (smtplib.SMTPException, OSError) as error:  # its fate is unknown
             self.close()
-            raise Refused(type(error).__name__, is_permanent=False) from error
-        except ValueError as error:  # an address that is none
-            raise Refused(str(error), is_permanent=True) from error
+            raise Rejected(type(error).__name__, is_permanent=False) from error
+        except ValueError as error:  # an address that is none, which the text quotes
+            raise Rejected(type(error).__name__, is_permanent=True) from error
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _rejection(self, code: int, said: bytes | str, *, to: Recipient) -> Rejected:
+        """What the server said, without the address: the error is kept longer than the recipient may be."""
+        if code == _CLOSING:
+            self.close()  # as the server has: the next delivery needs a connection that is open
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        text = re.sub(re.escape(to.email), "recipient", text, flags=re.IGNORECASE)
+        return Rejected(f"{code} {text}", is_permanent=code >= _FIRST_PERMANENT)
 
     def _opened(self) -> BaseEmailBackend:
         if self._connection is None:
@@ -113,11 +132,6 @@ def configured() -> dict[str, type[Channel]]:
 def of(recipient: Recipient) -> list[str]:
     """Those configured channels that the recipient wants and can be reached by."""
     return [name for name, channel in configured().items() if name in recipient.channels and channel.reaches(recipient)]
-
-
-def _refusal(code: int, said: bytes | str) -> Refused:
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    return Refused(f"{code} {text}", is_permanent=code >= _FIRST_PERMANENT)
 
 
 def _mail(letter: Letter, *, to: Recipient, connection: BaseEmailBackend) -> EmailMultiAlternatives:

@@ -4,17 +4,17 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.db import transaction
 from django.db.models import Count, Min, Q
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from contracts.base import Contract
-from core import logs
+from core import clock, logs
 from notifications import audience, deliveries, recording, rendering
 from notifications.audience import Told
 from notifications.models import Delivery, Status
 from notifications.sending import Sender
-from workers.consumer import ConsumedResult, Consumer, Reaction
-from workers.consumer import Delivery as Received
+from workers.consumer import ConsumedResult, Consumer, Reaction, Received
 from workers.job import KeepGoing
 
 log = logs.get(__name__)
@@ -72,8 +72,7 @@ class NotificationsMetrics:
         )
         self._pending.set(unsettled["pending"])
         self._parked.set(unsettled["parked"])
-        oldest_at = unsettled["oldest_at"]
-        self._oldest.set(max(0.0, (as_of - oldest_at).total_seconds()) if oldest_at else 0.0)
+        self._oldest.set(clock.age_seconds(unsettled["oldest_at"], as_of=as_of))
 
 
 class NotificationsJob(Consumer):
@@ -121,12 +120,17 @@ class NotificationsJob(Consumer):
 
 
 def _record(message: Told, received: Received) -> None:
-    for delivery in recording.record(message, message_id=received.message_id, as_of=received.as_of):
-        log.info(
-            "delivery recorded",
-            delivery_id=str(delivery.id),
-            subject_id=str(delivery.subject_id),
-            kind=delivery.kind,
-            channel=delivery.channel,
-            status=delivery.status,
-        )
+    recorded = recording.record(message, message_id=received.message_id, as_of=received.as_of)
+
+    def tell() -> None:
+        for delivery in recorded:
+            log.info(
+                "delivery recorded",
+                delivery_id=str(delivery.id),
+                subject_id=str(delivery.subject_id),
+                kind=delivery.kind,
+                channel=delivery.channel,
+                status=delivery.status,
+            )
+
+    transaction.on_commit(tell, robust=True)

@@ -15,7 +15,7 @@ from notifications.models import Delivery, Recipient, Status
 
 
 def record(message: Told, *, message_id: UUID, as_of: datetime.datetime) -> list[Delivery]:
-    """Write what is to be told of it; what was written before, under whatever message id, is left as it is.
+    """Write what is to be told of it, and return it; what was written before, under whatever message id, is left alone.
 
     Nobody to be reached is no failure: it is written too. Raises InvalidField for a time zone that nobody knows.
     """
@@ -48,7 +48,7 @@ def record(message: Told, *, message_id: UUID, as_of: datetime.datetime) -> list
         for channel, status in _ways(known.get(addressee.user_id), is_stale=is_stale(message, as_of=as_of))
     ]
     Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
-    return deliveries
+    return list(Delivery.objects.filter(id__in=[delivery.id for delivery in deliveries]))
 
 
 def is_stale(message: Told, *, as_of: datetime.datetime) -> bool:

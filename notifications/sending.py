@@ -18,7 +18,7 @@ from core import clock, logs
 from core.correlation import correlated
 from core.tracing import span
 from notifications import channels, recording, rendering
-from notifications.channels import Channel, Refused, Unreachable
+from notifications.channels import Channel, Rejected, Unreachable
 from notifications.models import Delivery, Recipient, Status
 from workers.job import KeepGoing, is_infrastructure_error
 
@@ -28,6 +28,7 @@ LEASE = datetime.timedelta(minutes=5)
 _LONGEST_BACKOFF_SECONDS = 3_600.0
 _LONGEST_OUTAGE_SECONDS = 60.0
 _LONGEST_ERROR = 1_000
+_NOTED = ("status", "attempts", "next_attempt_at", "error", "sent_at", "updated_at")
 
 
 class Watch(Protocol):
@@ -82,13 +83,14 @@ class Sender:
     def _send(self, delivery: Delivery, *, through: Channel) -> str:
         to, as_of = Recipient.objects.filter(user_id=delivery.recipient_user_id).first(), clock.now()
         try:
-            obstacle = _obstacle(delivery, to, as_of=as_of)
-            if to is None or obstacle is not None:
-                return self._settle(delivery, obstacle or Status.NO_CHANNEL)
+            if to is None:
+                return self._settle(delivery, Status.NO_CHANNEL)
+            if (obstacle := _obstacle(delivery, to, as_of=as_of)) is not None:
+                return self._settle(delivery, obstacle)
             through.send(rendering.render(delivery, to=to, as_of=as_of), to=to)
         except Unreachable as error:
             return self._leave_alone(delivery, error)
-        except Refused as error:
+        except Rejected as error:
             outcome = self._retry_or_park(delivery, str(error), is_permanent=error.is_permanent)
         except Exception as error:  # one that can't be read, rendered or sent must not hold up the others
             if is_infrastructure_error(error):
@@ -106,8 +108,7 @@ class Sender:
         outage.failures += 1
         pause = min(2.0 ** min(outage.failures - 1, 16), _LONGEST_OUTAGE_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311
         outage.ends_at = self._monotonic() + pause
-        delivery.attempts -= 1
-        _note(delivery, Status.PENDING, next_attempt_at=clock.now())
+        _note(delivery, Status.PENDING, next_attempt_at=clock.now(), attempts=delivery.attempts - 1)
         self._watch.unreachable(delivery.channel)
         log.warning("channel unreachable", channel=delivery.channel, error=str(error), retry_seconds=round(pause, 1))
         return "unreachable"
@@ -118,12 +119,12 @@ class Sender:
             return self._settle(delivery, Status.PARKED, error=error)
         pause = min(env.notifications_retry_seconds * 2.0 ** (delivery.attempts - 1), _LONGEST_BACKOFF_SECONDS)
         next_attempt_at = clock.now() + datetime.timedelta(seconds=pause * random.uniform(0.5, 1.0))  # noqa: S311
-        _note(delivery, Status.PENDING, next_attempt_at=next_attempt_at, error=error)
-        return self._tell(delivery, "retried")
+        is_noted = _note(delivery, Status.PENDING, next_attempt_at=next_attempt_at, error=error)
+        return self._tell(delivery, "retried") if is_noted else _tell_lost(delivery)
 
     def _settle(self, delivery: Delivery, status: Status, *, error: str = "") -> str:
-        _note(delivery, status, next_attempt_at=delivery.next_attempt_at, error=error)
-        return self._tell(delivery, status.value)
+        is_noted = _note(delivery, status, next_attempt_at=delivery.next_attempt_at, error=error)
+        return self._tell(delivery, status.value) if is_noted else _tell_lost(delivery)
 
     def _tell(self, delivery: Delivery, outcome: str) -> str:
         self._watch.settled(delivery, outcome=outcome)
@@ -151,10 +152,8 @@ def _lease(names: list[str], *, as_of: datetime.datetime) -> Delivery | None:
     return delivery
 
 
-def _obstacle(delivery: Delivery, to: Recipient | None, *, as_of: datetime.datetime) -> Status | None:
+def _obstacle(delivery: Delivery, to: Recipient, *, as_of: datetime.datetime) -> Status | None:
     """What became true since the delivery was recorded, so that it is not to be sent."""
-    if to is None:
-        return Status.NO_CHANNEL
     if not to.is_active:
         return Status.INACTIVE
     if delivery.channel not in channels.of(to):
@@ -162,11 +161,30 @@ def _obstacle(delivery: Delivery, to: Recipient | None, *, as_of: datetime.datet
     return Status.STALE if recording.is_stale(rendering.message_of(delivery), as_of=as_of) else None
 
 
-def _note(delivery: Delivery, status: Status, *, next_attempt_at: datetime.datetime, error: str = "") -> None:
+def _note(
+    delivery: Delivery,
+    status: Status,
+    *,
+    next_attempt_at: datetime.datetime,
+    attempts: int | None = None,
+    error: str = "",
+) -> bool:
+    """False when the delivery is another's by now: its attempts, which rise with each lease, tell.
+
+    That it was sent is noted all the same, so that who has it now is the last one to send it.
+    """
     as_of = clock.now()
+    still_open = Delivery.objects.filter(id=delivery.id, status=Status.PENDING)
+    ours = still_open if status is Status.SENT else still_open.filter(attempts=delivery.attempts)
+    delivery.attempts = delivery.attempts if attempts is None else attempts
     delivery.status = status
     delivery.next_attempt_at = next_attempt_at
     delivery.error = error[:_LONGEST_ERROR]
     delivery.sent_at = as_of if status is Status.SENT else None
     delivery.updated_at = as_of
-    delivery.save(update_fields=["status", "attempts", "next_attempt_at", "error", "sent_at", "updated_at"])
+    return bool(ours.update(**{name: getattr(delivery, name) for name in _NOTED}))
+
+
+def _tell_lost(delivery: Delivery) -> str:
+    log.warning("delivery lease lost", delivery_id=str(delivery.id), attempts=delivery.attempts)
+    return "lost"

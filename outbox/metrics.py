@@ -1,4 +1,7 @@
-"""The relay's metrics (spec: outbox, what is watched). Gauges tell of the shards that this relay owns: sum them up."""
+"""The relay's metrics (spec: outbox, what is watched).
+
+Gauges tell of the shards that this relay owns. The web tells the totals under the same names, so take the largest.
+"""
 
 import datetime
 import time
@@ -9,6 +12,7 @@ from uuid import UUID
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from core import clock
 from outbox.queue import Row, Session
 
 _LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600)
@@ -59,6 +63,11 @@ class RelayMetrics:
             if (told_at := _told_at(row)) is not None:
                 self._latency.observe(max(0.0, acked_at - told_at))
 
+    def own_nothing(self) -> None:
+        """Whoever owns the shards now tells of them."""
+        for gauge in (self.ready, self.oldest_age, self.parked, self.blocked_keys, self.shards_owned):
+            gauge.set(0)
+
     def failed(self, topic: str, reason: str) -> None:
         """A message was refused, or was first in line when the broker was away."""
         self._errors.labels(topic, reason).inc()
@@ -68,7 +77,7 @@ class RelayMetrics:
         parameters = {"shards": list(shards), "above": above}
         ready, oldest_at, blocked_keys, parked = session.execute(_MEASURE, parameters).fetchall()[0]
         self.ready.set(ready)
-        self.oldest_age.set(max(0.0, (as_of - oldest_at).total_seconds()) if oldest_at else 0.0)
+        self.oldest_age.set(clock.age_seconds(oldest_at, as_of=as_of))
         self.blocked_keys.set(blocked_keys)
         self.parked.set(parked)
 

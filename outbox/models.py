@@ -1,4 +1,4 @@
-"""The outbox's tables (spec: outbox). `publish` writes them, the relay empties the queue, nothing is ever updated.
+"""The outbox's tables (spec: outbox). `publish` writes them, the relay empties the queue, messages are never updated.
 
 The ready queue, the parked rows and the blocked keys have no foreign key to the messages: a queue pays for each check,
 and `purge_outbox` never touches what one of them names.

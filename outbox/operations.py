@@ -113,12 +113,14 @@ def skip(topic: str, key: str, *, actor: Actor, by: str, as_of: datetime.datetim
     CannotDeadLetter, or JobUnavailable.
     """
     blocked = OutboxBlockedKey.objects.select_for_update().filter(topic=topic, key=key)
-    if blocked.first() is None or (first := _first_parked(topic, key)) is None:
+    if (held := blocked.first()) is None or (first := _first_parked(topic, key)) is None:
         raise NotFound(f"key {key} of {topic} is not blocked")
     if seen_id is not None and seen_id != first.id:
         raise VersionConflict(f"key {key} of {topic} is blocked by message {first.id}, not {seen_id}")
-    message = OutboxMessage.objects.get(id=first.id)
-    _dead_letter(message, reason=blocked.get().reason)
+    message = OutboxMessage.objects.filter(id=first.id).first()
+    if message is None:
+        raise NotFound(f"message {first.id} of key {key} of {topic} is gone; a retry frees the key of it")
+    _dead_letter(message, reason=held.reason)
     first.delete()
     if OutboxParked.objects.filter(topic=topic, key=key).exists():
         blocked.update(next_attempt_at=as_of)
@@ -140,8 +142,18 @@ def _line(message: OutboxMessage, verb: str, to_status: str) -> Line:
     return Line(Aggregate.MESSAGE, message.message_id, message.tenant_id, verb, "Parked", to_status)
 
 
+def _headers(message: OutboxMessage) -> dict[str, object]:
+    """The message's own; where somebody has changed them into what Kafka can't take, its id alone."""
+    try:
+        headers = orjson.loads(message.headers)
+    except ValueError:
+        headers = None
+    is_usable = isinstance(headers, dict) and all(isinstance(value, str) for value in headers.values())
+    return headers if is_usable else {"ce_id": str(message.message_id), "dlt_headers": "omitted"}
+
+
 def _dead_letter(message: OutboxMessage, *, reason: str) -> None:
-    headers = {**orjson.loads(message.headers), "dlt_reason": reason, "dlt_topic": message.topic}
+    headers = {**_headers(message), "dlt_reason": reason, "dlt_topic": message.topic}
     copy = Row(
         id=message.id,
         shard=shard_of(message.key),

@@ -87,7 +87,7 @@ class Tenure:
     def close(self) -> None:
         """Give all shards back."""
         self.session.close()
-        self._metrics.shards_owned.set(0)
+        self._metrics.own_nothing()
 
     def publish(self, tally: Tally, *, as_of: datetime.datetime, limit: int, keep_going: KeepGoing) -> None:
         """Publish the owned queues in bursts of `limit` until nothing publishable is left, and retry what is due.

@@ -182,7 +182,7 @@ class DispatchMetrics:
 
     def refresh(self, as_of: datetime.datetime) -> None:
         [(oldest,)] = sql.fetch("SELECT min(due_at) FROM event_reminders WHERE status = 'Pending'")
-        self._oldest.set(max(0.0, (as_of - oldest).total_seconds()) if oldest else 0.0)
+        self._oldest.set(clock.age_seconds(oldest, as_of=as_of))
 
 
 _SELECT = """

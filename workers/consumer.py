@@ -38,7 +38,7 @@ _FIRST_RETRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivery:
+class Received:
     """What a reaction may need to know of a message beside its content."""
 
     message_id: UUID
@@ -47,7 +47,7 @@ class Delivery:
 
 # Called inside the message's transaction. Raising Refused or Inconsistent puts the message aside; raising
 # JobUnavailable, or an error of the database, keeps it to be tried again.
-Reaction = Callable[[Any, Delivery], None]
+Reaction = Callable[[Any, Received], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,11 +190,11 @@ class Consumer(Job[ConsumedResult]):
             raise _Unhandled("error", type(failure).__name__) from failure
 
     def _react_once(self, message: Contract, message_id: UUID, react: Reaction) -> str:
-        delivery = Delivery(message_id=message_id, as_of=clock.now())
+        received = Received(message_id=message_id, as_of=clock.now())
         with transaction.atomic():
-            if not inbox.claim(message_id, consumer=self._group, as_of=delivery.as_of):
+            if not inbox.claim(message_id, consumer=self._group, as_of=received.as_of):
                 return "repeated"
-            react(message, delivery)
+            react(message, received)
         return "handled"
 
     def _put_aside(self, record: Record, unhandled: _Unhandled) -> None:

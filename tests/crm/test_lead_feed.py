@@ -52,10 +52,11 @@ def test_each_fact_has_its_line(message: lead_feed.Told, text: str) -> None:
     assert (entry.occurred_at, entry.aggregate_version) == (message.occurred_at, message.aggregate_version)
 
 
-def test_the_feed_is_in_the_order_of_what_happened_whatever_came_first() -> None:
+@pytest.mark.parametrize("confirmed_in", [1, 2], ids=["at once", "by the agent"])
+def test_the_feed_is_in_the_order_of_what_happened_whatever_came_first(confirmed_in: int) -> None:
     life = [
         an_example(AppointmentBooked, version=1, minute=0),
-        an_example(AppointmentConfirmed, version=2, minute=0),
+        an_example(AppointmentConfirmed, version=confirmed_in, minute=0),
         an_example(AppointmentCancelled, version=3, minute=1, reason=CancelReason.CANCELLED_BY_CLIENT),
     ]
     for order in itertools.permutations(life):

@@ -14,7 +14,7 @@ from dev.processes import free_port
 
 
 class MailServer:
-    """What came is in `mails`, in order; what it answers to a recipient or to the data is in `refusals`."""
+    """What came is in `mails`, in order; what it answers to the sender, a recipient or the data is in `refusals`."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -35,6 +35,15 @@ class MailServer:
 
     def to(self, address: str) -> list[EmailMessage]:
         return [mail for mail in self.mails if mail["To"] == address]
+
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if refusal := self.refusals.get("mail"):
+            return refusal
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
 
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]

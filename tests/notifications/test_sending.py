@@ -11,7 +11,7 @@ from contracts.calendar import AppointmentConfirmed, ReminderDue
 from core import clock
 from core.errors import NotFound
 from core.ids import new_id
-from notifications import deliveries, recording, rendering
+from notifications import channels, deliveries, recording, rendering
 from notifications.deliveries import NotResendable
 from notifications.models import Delivery, Recipient
 from notifications.sending import LEASE, Sender
@@ -152,9 +152,82 @@ def test_a_permanent_refusal_parks_at_once(reminded: MailServer, where: str) -> 
     assert (parked.status, parked.attempts, parked.error) == ("parked", 1, "550 no such mailbox")
 
 
+def test_a_server_that_takes_no_mail_of_ours_is_away_whatever_the_delivery(reminded: MailServer) -> None:
+    reminded.refusals["mail"] = "530 5.7.0 Authentication required"
+
+    assert send() == {"unreachable": 1}
+    assert states() == [("pending", 0), ("pending", 0)]
+
+    reminded.refusals.clear()
+    assert send() == {"sent": 2}
+
+
+def test_a_mail_that_is_too_large_is_refused_alone(reminded: MailServer) -> None:
+    reminded.refusals["mail"] = "552 5.3.4 message size exceeds the limit"
+    assert send() == {"parked": 2}
+
+
+@pytest.mark.parametrize("where", ["client@example.test", "data"])
+def test_a_server_that_closes_the_connection_with_its_answer_costs_nobody_else_an_attempt(
+    reminded: MailServer, where: str
+) -> None:
+    reminded.refusals[where] = "421 too many mails on this connection"
+
+    outcomes = send()
+
+    assert outcomes == ({"retried": 2} if where == "data" else {"retried": 1, "sent": 1})
+    assert set(Delivery.objects.exclude(error="").values_list("error", flat=True)) == {reminded.refusals[where]}
+
+
+@pytest.mark.parametrize("answer", ["250 OK", "550 no such mailbox", "450 mailbox busy"])
+def test_who_sends_after_their_lease_undoes_nothing_of_who_has_it_now(
+    reminded: MailServer, monkeypatch: pytest.MonkeyPatch, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Delivery.objects.filter(recipient_user_id=AGENT).delete()
+    opened, late = channels.Email._opened, [True]
+
+    def open_after_the_lease(channel: channels.Email) -> Any:
+        if late:
+            late.clear()
+            make_due()
+            assert send() == {"sent": 1}
+            reminded.refusals["client@example.test"] = answer
+        return opened(channel)
+
+    monkeypatch.setattr(channels.Email, "_opened", open_after_the_lease)
+
+    assert send() == {"lost": 1}
+
+    assert states() == [("sent", 2)]
+    assert "delivery lease lost" in capsys.readouterr().err
+
+
+def test_what_a_late_sender_has_sent_is_not_sent_by_the_next_one(
+    reminded: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Delivery.objects.filter(recipient_user_id=AGENT).delete()
+    opened, late = channels.Email._opened, [True]
+
+    def open_after_the_lease(channel: channels.Email) -> Any:
+        if late:
+            late.clear()
+            make_due()
+            reminded.refusals["client@example.test"] = "450 mailbox busy"
+            assert send() == {"retried": 1}
+            reminded.refusals.clear()
+        return opened(channel)
+
+    monkeypatch.setattr(channels.Email, "_opened", open_after_the_lease)
+
+    assert send() == {"sent": 1}
+    make_due()
+    assert send() == {}
+
+
 def test_an_address_that_is_none_parks_and_the_other_is_served(reminded: MailServer) -> None:
     Recipient.objects.filter(user_id=CLIENT).update(email="нет адреса")
     assert send() == {"sent": 1, "parked": 1}
+    assert Delivery.objects.get(recipient_user_id=CLIENT).error == "ValueError"
 
 
 def test_a_server_that_does_not_answer_in_time_is_tried_again_with_the_same_message_id(
@@ -231,9 +304,10 @@ def test_a_stop_ends_between_two_mails(reminded: MailServer) -> None:
     assert send(limit=1) == {"sent": 1}
 
 
-def test_no_address_is_ever_logged(reminded: MailServer, capsys: pytest.CaptureFixture[str]) -> None:
-    reminded.refusals["client@example.test"] = "550 <client@example.test> is unknown"
+def test_no_address_is_ever_logged_or_kept(reminded: MailServer, capsys: pytest.CaptureFixture[str]) -> None:
+    reminded.refusals["client@example.test"] = "550 <Client@Example.TEST> is unknown"
     send()
+    assert Delivery.objects.get(status="parked").error == "550 <recipient> is unknown"
     reminded.stop()
     Delivery.objects.update(status="pending", sent_at=None)
     make_due()

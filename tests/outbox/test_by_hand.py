@@ -3,7 +3,6 @@
 import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,6 +14,7 @@ from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxR
 from outbox.relay import RelayJob
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.relaying import TOPIC, poison, relay_all, tell, versions
+from tests.sessions import direct
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOON + datetime.timedelta(hours=1)
@@ -23,10 +23,7 @@ LATER = NOON + datetime.timedelta(hours=1)
 @contextmanager
 def somebody_who_holds(rows: str) -> Iterator[None]:
     """A session that has locked these rows, and waits."""
-    parameters = connection.get_connection_params()
-    names = ("dbname", "user", "password", "host", "port")
-    given: dict[str, Any] = {name: parameters[name] for name in names if name in parameters}
-    with psycopg.connect(**given) as session:
+    with psycopg.connect(**direct()) as session:
         session.execute(f"SELECT FROM {rows} FOR UPDATE")
         yield
         session.rollback()

@@ -220,6 +220,40 @@ def test_skipping_leaves_a_dead_letter_and_lets_the_followers_go(
     assert not OutboxBlockedKey.objects.exists()
 
 
+@pytest.mark.parametrize("headers", ["{", "[1]", '{"ce_id": 7}'])
+def test_a_message_with_headers_that_kafka_cannot_take_is_skipped_with_a_copy_under_its_id(
+    relay: RelayJob, bootstrap: str, headers: str
+) -> None:
+    event_id = new_id()
+    tell([a_change(event_id, version=1), a_change(event_id, version=2)])
+    spoilt = OutboxMessage.objects.order_by("id")[0]
+    OutboxMessage.objects.filter(id=spoilt.id).update(headers=headers)
+    relay_all(relay)
+
+    call_command("outbox_parked", "skip", TOPIC, str(event_id), stdout=io.StringIO())
+    attempt_again(relay, as_of=clock.now())
+
+    assert versions(bootstrap, event_id) == [2]
+    (copy,) = kafka_reader.of_keys(kafka_reader.read_all(bootstrap, [TOPIC + DEAD_LETTER_SUFFIX]), event_id)
+    assert (copy.message_id, copy.headers["dlt_headers"]) == (str(spoilt.message_id), "omitted")
+    assert copy.value["aggregateVersion"] == 1
+
+
+def test_a_message_that_is_gone_cannot_be_skipped_and_a_retry_frees_its_key(relay: RelayJob, bootstrap: str) -> None:
+    event_id = new_id()
+    tell([a_change(event_id, version=1), a_change(event_id, version=2)])
+    poison(event_id)
+    relay_all(relay)
+    OutboxMessage.objects.order_by("id")[0].delete()
+
+    with pytest.raises(CommandError, match="is gone; a retry frees the key"):
+        call_command("outbox_parked", "skip", TOPIC, str(event_id))
+    call_command("outbox_parked", "retry", "--key", TOPIC, str(event_id), stdout=io.StringIO())
+    attempt_again(relay, as_of=clock.now())
+
+    assert versions(bootstrap, event_id) == [2]
+
+
 def test_the_command_lists_what_is_parked_and_refuses_unknown_keys(relay: RelayJob) -> None:
     event_id = new_id()
     tell([a_change(event_id, version=1), a_change(event_id, version=2)])

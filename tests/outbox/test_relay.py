@@ -19,6 +19,7 @@ from tests import kafka_reader
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.processes import end_sessions
 from tests.outbox.relaying import TOPIC, always, heal, poison, relay_all, relay_the_rest, tell, versions
+from tests.sessions import direct
 from tests.waiting import eventually
 from workers.job import is_infrastructure_error
 from workers.stopping import Stop
@@ -66,13 +67,8 @@ def test_a_cycle_stops_between_bursts_when_told_to(relay: RelayJob) -> None:
 @contextmanager
 def another_writer() -> Iterator[psycopg.Connection[Any]]:
     """A session of a writer beside the test's own."""
-    with psycopg.connect(**_direct(), autocommit=False) as writer:
+    with psycopg.connect(**direct(), autocommit=False) as writer:
         yield writer
-
-
-def _direct() -> dict[str, Any]:
-    parameters = connection.get_connection_params()
-    return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if name in parameters}
 
 
 def tell_by(writer: psycopg.Connection[Any], version: int, event_id: object) -> None:
@@ -278,7 +274,7 @@ def test_an_empty_poll_stays_flat_while_a_reader_holds_the_horizon(relay: RelayJ
     tell([a_change()])
     relay_all(relay)
     empty = buffers_of_an_empty_poll(relay)
-    with psycopg.connect(**_direct()) as reader:
+    with psycopg.connect(**direct()) as reader:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         reader.execute("SELECT count(*) FROM outbox_messages")
         for _ in range(10):
@@ -289,7 +285,7 @@ def test_an_empty_poll_stays_flat_while_a_reader_holds_the_horizon(relay: RelayJ
 
 
 def test_a_relay_that_takes_over_does_not_walk_what_was_deleted(relay: RelayJob, kafka_topics: str) -> None:
-    with psycopg.connect(**_direct()) as reader:
+    with psycopg.connect(**direct()) as reader:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         reader.execute("SELECT count(*) FROM outbox_messages")
         tell(a_change() for _ in range(3_000))

@@ -223,8 +223,7 @@ def test_a_row_in_another_hand_is_revisited_before_the_run_ends(others, are_over
     assert result == DispatchResult(sent_count=others + 1 - skipped, skipped_count=skipped)
 
 
-def test_an_event_that_is_moved_meanwhile_is_not_told_of_its_old_start():
-    """The claim is one statement: where it meets a row that has just been changed, it looks again."""
+def test_an_event_that_was_moved_is_not_told_of_its_old_start():
     reminder = a_due_reminder()
     with transaction.atomic():
         event = events.lock(reminder.event_id)

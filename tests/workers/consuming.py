@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
-from contracts.base import Contract
+from contracts.base import Contract, Instant
 from core.ids import new_id
-from workers.consumer import ConsumedResult, Consumer, Delivery, Reaction
+from workers.consumer import ConsumedResult, Consumer, Reaction, Received
 
 NOON = datetime.datetime(2030, 3, 14, 12, tzinfo=datetime.UTC)
 
@@ -18,6 +18,7 @@ class Note(Contract):
     KEY_FIELD: ClassVar[str] = "tenant_id"
 
     number: int
+    at: Instant | None = None
 
 
 def a_topic() -> type[Note]:
@@ -29,10 +30,10 @@ def a_note(contract: type[Note], number: int) -> Note:
     return contract(tenant_id=UUID(int=1), number=number)
 
 
-Doing = Callable[[Any, Delivery], None]
+Doing = Callable[[Any, Received], None]
 
 
-def nothing(note: Any, delivery: Delivery) -> None:
+def nothing(note: Any, received: Received) -> None:
     """Beside being seen."""
 
 
@@ -52,8 +53,8 @@ class FakeConsumer(Consumer):
     def reactions(self) -> Mapping[type[Contract], Reaction]:
         return {self._contract: self._react_to}
 
-    def _react_to(self, note: Note, delivery: Delivery) -> None:
-        self._does(note, delivery)
+    def _react_to(self, note: Note, received: Received) -> None:
+        self._does(note, received)
         self.seen.append(note.number)
 
 

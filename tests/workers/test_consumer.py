@@ -21,7 +21,7 @@ from tests.kafka_writer import Writer
 from tests.waiting import eventually
 from tests.workers.consuming import NOON, Doing, FakeConsumer, Note, a_note, a_topic, nothing, read_all
 from workers import inbox, topics
-from workers.consumer import Delivery
+from workers.consumer import Received
 from workers.dead_letters import topic_for
 from workers.job import JobUnavailable
 from workers.models import ProcessedMessage
@@ -109,6 +109,8 @@ def test_unreadable_messages_are_put_aside_with_the_reason_and_their_partition_g
         ('{"number": 1}', with_id, "tenantId: missing"),
         ('{"tenantId": "Иван", "number": 1}', with_id, "tenantId: uuid_parsing"),
         ("", with_id, "value: json_invalid"),
+        (healthy[:-1] + ',"at":"0001-01-01T00:00:00+05:00"}', with_id, "at: value_error"),
+        (healthy[:-1] + ',"at":"9999-12-31T23:59:59-05:00"}', with_id, "at: value_error"),
         (healthy, {}, "header ce_id: no UUID"),
         (healthy, {"ce_id": "7"}, "header ce_id: no UUID"),
     ]
@@ -119,7 +121,7 @@ def test_unreadable_messages_are_put_aside_with_the_reason_and_their_partition_g
 
     result = read_all(consumer)
 
-    assert (consumer.seen, result.failed_count) == ([0, 1], 6)
+    assert (consumer.seen, result.failed_count) == ([0, 1], len(poison))
     letters = sorted(desk.dead_letters(), key=lambda letter: int(letter.headers["dlt_offset"]))
     for offset, ((_, headers, error), letter) in enumerate(zip(poison, letters, strict=True)):
         assert letter.key == "poison"
@@ -150,7 +152,7 @@ def test_a_message_that_breaks_a_rule_leaves_no_effect_and_is_put_aside(
 ) -> None:
     tried: list[int] = []
 
-    def refuse_the_first(note: Note, delivery: Delivery) -> None:
+    def refuse_the_first(note: Note, received: Received) -> None:
         tried.append(note.number)
         if note.number == 0:
             inbox.claim(new_id(), consumer="effect", as_of=NOON)
@@ -173,7 +175,7 @@ def test_a_message_that_breaks_a_rule_leaves_no_effect_and_is_put_aside(
 def test_while_something_is_away_no_message_is_lost_or_overtaken(desk: Desk, error: Exception) -> None:
     away = [True]
 
-    def fail_while_away(note: Note, delivery: Delivery) -> None:
+    def fail_while_away(note: Note, received: Received) -> None:
         if note.number == 1 and away:
             raise error
 
@@ -277,8 +279,8 @@ def test_waiting_ends_with_a_message_and_with_a_stop(desk: Desk) -> None:
 def test_a_message_carries_its_correlation_into_its_effect(desk: Desk) -> None:
     met: list[object] = []
 
-    def remember(note: Note, delivery: Delivery) -> None:
-        met.extend([correlation_id(), structlog.contextvars.get_contextvars()["messageId"], delivery.message_id])
+    def remember(note: Note, received: Received) -> None:
+        met.extend([correlation_id(), structlog.contextvars.get_contextvars()["messageId"], received.message_id])
 
     (message_id,) = desk.tell(0)
     read_all(desk.consumer(remember))
@@ -289,7 +291,7 @@ def test_a_message_carries_its_correlation_into_its_effect(desk: Desk) -> None:
 def test_what_is_said_of_a_message_that_is_put_aside_carries_its_correlation_too(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(note: Note, delivery: Delivery) -> None:
+    def refuse(note: Note, received: Received) -> None:
         raise Inconsistent("two of it")
 
     (message_id,) = desk.tell(0)
