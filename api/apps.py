@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.urls import register_converter
 
 
 class ApiConfig(AppConfig):
@@ -6,5 +7,7 @@ class ApiConfig(AppConfig):
     verbose_name = "API"
 
     def ready(self) -> None:
-        """Tell the OpenAPI generator how requests are authenticated; it finds extensions by their being imported."""
-        from api import schema  # noqa: F401
+        """Make `<id:…>` known to paths, and to the OpenAPI generator its extensions, by their being imported."""
+        from api import paths, schema  # noqa: F401
+
+        register_converter(paths.Id, "id")

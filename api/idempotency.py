@@ -47,7 +47,9 @@ def once(
             return change()
     if not _KEY.fullmatch(key):
         raise BadRequestValues([Fault(HEADER, "must be 1 to 255 visible ASCII characters", "header")])
-    asked = hashlib.sha256(orjson.dumps([request.path, request.data or {}], option=orjson.OPT_SORT_KEYS)).hexdigest()
+    asked = hashlib.sha256(
+        orjson.dumps([request.path.lower(), request.data or {}], option=orjson.OPT_SORT_KEYS)
+    ).hexdigest()
     with transaction.atomic(durable=True):
         if not _claim(user_id, route, key, asked, as_of=as_of):
             return _kept(user_id, route, key, asked)

@@ -167,9 +167,9 @@ WEEKLY: dict[str, Any] = {
 SLOT = {"startAt": START, "endAt": END, "timeZone": "Europe/Moscow"}
 EVENT = {"title": "Показ", "startAt": START, "endAt": END, "timeZone": "Europe/Moscow"}
 
-_slot = "slots/<uuid:slot_id>"
-_event = "events/<uuid:event_id>"
-_appointment = "appointments/<uuid:appointment_id>"
+_slot = "slots/<id:slot_id>"
+_event = "events/<id:event_id>"
+_appointment = "appointments/<id:appointment_id>"
 ROUTES: dict[str, Route] = {
     "GET slots": Route(_showcase, is_public=True, queries=1),
     "POST slots": Route(lambda: Sample("slots", Caller(permissions=[SLOTS]), SLOT), 201, SLOTS, queries=7),

@@ -72,7 +72,7 @@ def test_the_log_has_ids_and_words_and_no_path_token_or_text(capsys: pytest.Capt
     logged = capsys.readouterr().err
     [line, *_] = [json.loads(line) for line in logged.splitlines()]
     assert (line["event"], line["method"], line["status"]) == ("request answered", "POST", 200)
-    assert line["route"] == "api/v1/appointments/<uuid:appointment_id>/decline"
+    assert line["route"] == "api/v1/appointments/<id:appointment_id>/decline"
     assert line["correlationId"] == answer.headers["X-Correlation-Id"]
     assert not [word for word in (bearer, "тайна", "a-secret", str(appointment.id)) if word in logged]
 
