@@ -21,6 +21,7 @@ from api.bodies import Body
 from api.idempotency import HEADER, KeyReused
 from api.problems import CONTENT_TYPE, keep_from_djangos_log, status_of
 from api.schema import ProblemBody
+from api.throttling import ByAddress, ByUser
 from api.waiting import waiting_at_most
 from core import logs
 from core.correlation import correlated
@@ -150,6 +151,7 @@ class Endpoint(APIView):
 
     http_method_names = sorted({*_METHODS, "head"})
     permission_classes = [_Permitted]
+    throttle_classes = [ByUser]
     statuses: ClassVar[Mapping[type[Refused], HTTPStatus]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -182,6 +184,13 @@ class Endpoint(APIView):
                 duration_ms=round((time.monotonic() - began) * 1_000),
             )
         return response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """By address it is counted before the token is looked at: requests with bad ones are requests too."""
+        by_address = ByAddress()
+        if not by_address.allow_request(request, self):
+            self.throttled(request, by_address.wait())
+        super().initial(request, *args, **kwargs)
 
     def get_authenticators(self) -> list[BaseAuthentication]:
         """None for an operation that is anyone's: a token that is not good does not shut it."""

@@ -42,6 +42,11 @@ def test_an_address_asks_so_often_a_minute(settings: Any) -> None:
     assert [NOBODY.get("slots").status for _ in range(3)] == [200, 200, 429]
 
 
+def test_requests_with_bad_tokens_count_by_address_too(settings: Any) -> None:
+    limited(settings, api_requests_per_minute_and_address=2)
+    assert [Caller(token="bad").get("appointments").status for _ in range(3)] == [401, 401, 429]
+
+
 @pytest.mark.parametrize(("proxies", "last"), [(0, 429), (1, 200)])
 def test_an_address_is_believed_only_from_a_trusted_proxy(settings: Any, proxies: int, last: int) -> None:
     limited(settings, api_requests_per_minute_and_address=2)
