@@ -40,7 +40,6 @@ class Principal:
     user_id: UUID
     tenant_id: UUID | None
     permissions: frozenset[str]
-    is_authenticated: bool = True
 
 
 class Keys(Protocol):

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from api.names import wire_name
-from api.problems import BadRequestValues, Fault
+from api.problems import BadRequestValues, Fault, LengthRequired, pointer_to
 
 
 class Body(serializers.Serializer[Any]):
@@ -40,8 +40,13 @@ class Empty(Body):
 
 
 def read(kind: type[Body], request: Request, *, partial: bool = False) -> dict[str, Any]:
-    """The body's values by their names in code; raises BadRequestValues. `partial` lets any member be left out."""
-    data = {} if request.data is None or _is_absent(request) else request.data
+    """The body's values by their names in code; `partial` lets any member be left out.
+
+    Raises BadRequestValues, and LengthRequired for a body in chunks, which the server shows to nobody.
+    """
+    if request.headers.get("Transfer-Encoding"):
+        raise LengthRequired
+    data = {} if _is_absent(request) else request.data
     serializer = kind(data=data, partial=partial)
     if not serializer.is_valid():
         raise BadRequestValues(_faults(serializer.errors))
@@ -82,7 +87,7 @@ def _faults(errors: Any, pointer: str = "") -> Iterator[Fault]:
     if isinstance(errors, Mapping):
         for name, inner in errors.items():
             own = str(name) == "non_field_errors"
-            yield from _faults(inner, pointer if own else f"{pointer}/{_escaped(str(name))}")
+            yield from _faults(inner, pointer if own else pointer + pointer_to(str(name)))
         return
     sentences = [str(error) for error in errors if not isinstance(error, Mapping | list)]
     if sentences:
@@ -90,8 +95,3 @@ def _faults(errors: Any, pointer: str = "") -> Iterator[Fault]:
     for position, inner in enumerate(errors):
         if isinstance(inner, Mapping | list) and inner:
             yield from _faults(inner, f"{pointer}/{position}")
-
-
-def _escaped(name: str) -> str:
-    """RFC 6901; a name that no text can hold is shown without what cannot be shown."""
-    return name.replace("~", "~0").replace("/", "~1").encode(errors="replace").decode()

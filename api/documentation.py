@@ -7,7 +7,9 @@ from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.views import SpectacularSwaggerView
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 _making = threading.Lock()
@@ -31,6 +33,13 @@ class SwaggerUi(SpectacularSwaggerView):
 
     authentication_classes = []
     permission_classes = []
+    http_method_names = ["get", "head"]
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """What goes wrong is a problem in JSON here too, not a page."""
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        return super().handle_exception(exc)
 
 
 @functools.cache

@@ -67,6 +67,7 @@ def operation(
         method.declared = {  # type: ignore[attr-defined]
             "summary": summary,
             "body": body,
+            "has_query": query is not None,
             "parameters": _parameters(
                 query,
                 answers,
@@ -211,6 +212,7 @@ def _documented(
     *,
     summary: str,
     body: type[Body] | None,
+    has_query: bool,
     parameters: list[Any],
     answers: type[Body] | File,
     status: HTTPStatus,
@@ -227,8 +229,10 @@ def _documented(
         codes[HTTPStatus.UNAUTHORIZED] = ["unauthenticated"]
     if needs not in (ANYONE, ANY_TOKEN):
         codes[HTTPStatus.FORBIDDEN] = ["forbidden"]
-    if body is not None:
+    if body is not None or has_query:
         codes[HTTPStatus.BAD_REQUEST] = ["malformed"]
+    if body is not None:
+        codes[HTTPStatus.LENGTH_REQUIRED] = ["length_required"]
         codes[HTTPStatus.REQUEST_ENTITY_TOO_LARGE] = ["body_too_large"]
         codes[HTTPStatus.UNSUPPORTED_MEDIA_TYPE] = ["unsupported_media_type"]
     for refusal in refuses:

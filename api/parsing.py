@@ -2,14 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from django.conf import settings
 from rest_framework import exceptions
 from rest_framework.parsers import BaseParser
 
-from api.problems import BadRequestValues, BodyTooLarge, Fault
+from api.problems import BadRequestValues, BodyTooLarge, Fault, pointer_to
 
 _LONGEST_INTEGER = 18
 
@@ -31,19 +32,33 @@ class JsonParser(BaseParser):
         if len(body) > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         try:
-            return json.loads(body.decode(), parse_int=_integer, object_pairs_hook=_members)
+            value = json.loads(body.decode(), parse_int=_integer, object_pairs_hook=_Members)
+            faults = tuple(_given_twice(value))
         except (ValueError, RecursionError):
             raise exceptions.ParseError("the body is not JSON in UTF-8") from None
+        if faults:
+            raise BadRequestValues(faults)
+        return value
 
 
 def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _LONGEST_INTEGER else math.inf
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise BadRequestValues(Fault(f"/{name}", "is given twice") for name in twice)
-    return members
+class _Members(dict[str, Any]):
+    """An object's, and the names that it gives more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(name for name, _ in pairs) if len(self) != len(pairs) else {}
+        self.twice = sorted(name for name, count in counts.items() if count > 1)
+
+
+def _given_twice(value: Any, pointer: str = "") -> Iterator[Fault]:
+    if isinstance(value, _Members):
+        yield from (Fault(pointer + pointer_to(name), "is given twice") for name in value.twice)
+        for name, inner in value.items():
+            yield from _given_twice(inner, pointer + pointer_to(name))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from _given_twice(inner, f"{pointer}/{position}")

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -57,12 +57,26 @@ class Fault:
         return {self.kind: self.where, "detail": self.detail}
 
 
+def pointer_to(*names: str) -> str:
+    """The JSON pointer (RFC 6901); of a name that no text can hold, what can be shown."""
+    escaped = (name.replace("~", "~0").replace("/", "~1").encode(errors="replace").decode() for name in names)
+    return "".join(f"/{name}" for name in escaped)
+
+
 class BadRequestValues(Exception):
     """Values of the request break the rules of their fields; each fault names its own."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         super().__init__("the request has invalid values")
         self.faults = tuple(faults)
+
+
+class LengthRequired(exceptions.APIException):
+    """The server takes a body for absent whose length nobody told."""
+
+    status_code = HTTPStatus.LENGTH_REQUIRED
+    default_detail = "a body needs its Content-Length; it can't be sent in chunks"
+    default_code = "length_required"
 
 
 class BodyTooLarge(exceptions.APIException):
@@ -142,6 +156,8 @@ def _problem_of(error: Exception, statuses: Mapping[type[Refused], HTTPStatus]) 
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", sentence, error.faults)
         case Refused():
             return _refusal(error, statuses)
+        case SuspiciousOperation():
+            return Problem(HTTPStatus.BAD_REQUEST, "malformed", "the request is not one that this API reads")
         case Http404():
             return Problem(HTTPStatus.NOT_FOUND, "not_found", "there is no such record")
         case PermissionDenied():
@@ -165,8 +181,8 @@ def _refusal(refused: Refused, statuses: Mapping[type[Refused], HTTPStatus]) -> 
     at_fault = getattr(refused, "field", None) or facts.pop("field", None)
     faults = []
     if at_fault:
-        path = "/".join(wire_name(part) for part in str(at_fault).split("/"))
-        faults.append(Fault(f"/{path}", wire_sentence(refused.sentence)))
+        pointer = pointer_to(*map(wire_name, str(at_fault).split("/")))
+        faults.append(Fault(pointer, wire_sentence(refused.sentence)))
     return Problem(status_of(type(refused), statuses), refused.code, wire_sentence(refused.sentence), faults, facts)
 
 

@@ -151,13 +151,34 @@ def test_a_body_that_is_no_object(raw: bytes, status: int, code: str) -> None:
     assert (answer.status, answer.code) == (status, code)
 
 
-def test_a_member_given_twice_is_named() -> None:
-    answer = Caller().call("POST", "slots", raw=b'{"timeZone": "UTC", "timeZone": "Europe/Riga"}')
-    assert answer.pointers == ["/timeZone"]
+@pytest.mark.parametrize(
+    ("raw", "pointer"),
+    [
+        (b'{"timeZone": "UTC", "timeZone": "Europe/Riga"}', "/timeZone"),
+        (b'{"windows": [{}, {"fold": 0, "fold": 1}]}', "/windows/1/fold"),
+        (b'{"a/b": {"~": 1, "~": 2}}', "/a~1b/~0"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', "/?"),
+    ],
+    ids=range(4),
+)
+def test_a_member_given_twice_is_named(raw: bytes, pointer: str) -> None:
+    assert Caller().call("POST", "slots/bulk", raw=raw).pointers == [pointer]
 
 
 def test_a_missing_member_is_named() -> None:
     assert Caller().post("slots", {}).pointers == ["/startAt", "/endAt", "/timeZone"]
+
+
+def test_a_body_in_chunks_is_refused_and_nothing_changes() -> None:
+    appointment = an_open_appointment()
+
+    answer = owner(appointment).post(
+        f"appointments/{appointment.id}/decline", {"reason": "занято"}, Transfer_Encoding="chunked"
+    )
+
+    assert (answer.status, answer.code) == (411, "length_required")
+    appointment.refresh_from_db()
+    assert appointment.status == "Pending"
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
@@ -191,6 +212,11 @@ def test_a_bad_parameter_is_refused_by_name(query: dict[str, Any], parameter: st
     refused(NOBODY.get("slots", **query), parameter)
 
 
+def test_more_parameters_than_django_counts_are_malformed() -> None:
+    answer = NOBODY.get("slots", **{f"p{n}": "" for n in range(1_001)})
+    assert (answer.status, answer.code) == (400, "malformed")
+
+
 @pytest.mark.parametrize(
     ("path", "query", "parameter"),
     [
@@ -214,8 +240,8 @@ def test_an_unknown_path_is_a_problem_too(path: str) -> None:
 
 
 def test_a_method_that_is_none_is_a_problem_too() -> None:
-    answer = Caller().call("DELETE", f"slots/{new_id()}")
-    assert (answer.status, answer.code) == (405, "method_not_allowed")
+    answers = [Caller().call("DELETE", f"slots/{new_id()}"), NOBODY.post("docs"), NOBODY.call("OPTIONS", "docs")]
+    assert {(answer.status, answer.code) for answer in answers} == {(405, "method_not_allowed")}
 
 
 @pytest.mark.parametrize(
@@ -258,9 +284,12 @@ def test_a_bad_idempotency_key_is_refused(key: str) -> None:
     refused(answer, "Idempotency-Key")
 
 
-def test_a_body_where_none_belongs_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("raw", "pointer"), [(b'{"clientUserId": "42"}', "/clientUserId"), (b"null", ""), (b"[]", "")], ids=range(3)
+)
+def test_a_body_where_none_belongs_is_refused(raw: bytes, pointer: str) -> None:
     slot = SlotFactory.create()
-    refused(an_investor().post(f"slots/{slot.id}/book", {"clientUserId": str(new_id())}), "/clientUserId")
+    refused(an_investor().call("POST", f"slots/{slot.id}/book", raw=raw), pointer)
 
 
 def test_a_broken_state_is_a_500_without_a_trace() -> None:
