@@ -15,8 +15,6 @@ worker_class = "gthread"
 threads = 4
 timeout = 30
 graceful_timeout = 20
-max_requests = 10_000
-max_requests_jitter = 1_000
 # A heartbeat file on a disk that blocks would get healthy workers killed.
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
 control_socket_disable = True
