@@ -19,6 +19,8 @@ from core.errors import SettingsError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 _DEVELOPMENT_SECRET = "development-only-" + "0" * 40
+_DEVELOPMENT_HOSTS = "127.0.0.1,localhost"
+_DEVELOPMENT_SHOWCASE = "http://127.0.0.1:8000/api/v1/slots"
 
 
 def _bootstrap_servers(value: str) -> str:
@@ -55,15 +57,21 @@ class Environment(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, case_sensitive=False, extra="ignore", secrets_dir=None)
 
     pin_environment: Literal["development", "production"] = Field(
-        "development", description="`production` refuses DEBUG, the default secret and embedded servers."
+        "development",
+        description="`production` refuses DEBUG, embedded servers, and defaults that suit one machine only.",
+    )
+    pin_process_name: str = Field(
+        "pin-calendar", description="The name of the process's sessions in PostgreSQL (`application_name`)."
     )
     debug: bool = Field(False, description="Django's debug pages; refused in production.")
     secret_key: SecretStr = Field(
         SecretStr(_DEVELOPMENT_SECRET), min_length=32, description="Django's secret; must be set in production."
     )
-    allowed_hosts: str = Field("127.0.0.1,localhost", description="Host names that the web answers to, by commas.")
+    allowed_hosts: str = Field(
+        _DEVELOPMENT_HOSTS, description="Host names that the web answers to, by commas; must be set in production."
+    )
     database_url: PostgresDsn = Field(
-        description="PostgreSQL 16 or later, as postgresql://user:password@host:port/name."
+        description="PostgreSQL 16 or later, as postgresql://user:password@host:port/name; more hosts by commas."
     )
     database_connect_timeout_seconds: int = Field(3, ge=1, le=60, description="Limit for opening a connection.")
     database_statement_timeout_ms: int = Field(30_000, ge=0, description="Limit of one statement; 0 is none.")
@@ -171,8 +179,8 @@ class Environment(BaseSettings):
         "PIN <calendar@pin.example>", description="From whom mails come; its domain is that of their Message-ID."
     )
     showcase_url: Annotated[str, AfterValidator(_showcase_url)] = Field(
-        "http://127.0.0.1:8000/api/v1/slots",
-        description="Where clients choose slots; mails link there with `ownerId` added.",
+        _DEVELOPMENT_SHOWCASE,
+        description="Where clients choose slots; mails link there with `ownerId` added. Must be set in production.",
     )
     crm_sync_interval_seconds: Seconds = Field(5, description="Longest pause of run_crm_sync between its cycles.")
     crm_sync_batch_size: int = Field(500, ge=1, le=100_000, description="Messages read in a cycle at most.")
@@ -249,6 +257,10 @@ class Environment(BaseSettings):
                 raise ValueError("KAFKA_PROFILE must not be embedded when PIN_ENVIRONMENT is production")
             if not self.jwt_jwks_url.startswith("https://"):
                 raise ValueError("JWT_JWKS_URL must be an https URL when PIN_ENVIRONMENT is production")
+            if self.allowed_hosts == _DEVELOPMENT_HOSTS or not self.allowed_hosts.strip(" ,"):
+                raise ValueError("ALLOWED_HOSTS must be set when PIN_ENVIRONMENT is production")
+            if self.showcase_url == _DEVELOPMENT_SHOWCASE:
+                raise ValueError("SHOWCASE_URL must be set when PIN_ENVIRONMENT is production")
         return self
 
 
@@ -297,7 +309,7 @@ def load(environ: dict[str, str]) -> Environment:
 
 
 def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
-    host = url.hosts()[0]
+    hosts = url.hosts()  # several of them share the first one's user, as libpq has it
     query = dict(url.query_params())
     timeouts = {
         "statement_timeout": env.database_statement_timeout_ms,
@@ -307,10 +319,11 @@ def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
     return {
         "ENGINE": "django_prometheus.db.backends.postgresql",
         "NAME": unquote((url.path or "").lstrip("/")),
-        "USER": unquote(host["username"] or ""),
-        "PASSWORD": unquote(host["password"] or ""),
-        "HOST": (host["host"] or "").strip("[]"),  # the brackets of an IPv6 address belong to the URL
-        "PORT": host["port"] or "",
+        "USER": unquote(hosts[0]["username"] or ""),
+        "PASSWORD": unquote(hosts[0]["password"] or ""),
+        # The brackets of an IPv6 address belong to the URL.
+        "HOST": ",".join((host["host"] or "").strip("[]") for host in hosts),
+        "PORT": ",".join(str(host["port"] or "") for host in hosts),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         "DISABLE_SERVER_SIDE_CURSORS": True,
@@ -321,7 +334,7 @@ def _database(url: PostgresDsn, env: Environment) -> dict[str, Any]:
             "keepalives_idle": 10,
             "keepalives_interval": 2,
             "keepalives_count": 3,
-            "application_name": os.environ.get("PIN_PROCESS_NAME", "pin-calendar"),
+            "application_name": env.pin_process_name,
             "options": " ".join(f"-c {name}={value}" for name, value in timeouts.items()),
             **query,
         },

@@ -56,6 +56,7 @@ build run --isolation chroot --network host \
     --env PIN_ENVIRONMENT=production --env "SECRET_KEY=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" \
     --env DATABASE_URL=postgresql://nobody@127.0.0.1:9/none --env KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:9 \
     --env JWT_JWKS_URL=https://identity.example/jwks --env ALLOWED_HOSTS=calendar.example \
+    --env SHOWCASE_URL=https://pin.example/showcase \
     --env "PIN_HEALTH_PORT=$port" "$container" -- sh -euc '
         id
         test "$(id -u):$(id -g)" = 10001:10001

@@ -51,6 +51,8 @@ def configuration(environment: type[BaseModel]) -> str:
 {_PRINTED.format(source="`config/settings.py`")}
 
 Environment variables only. One that is missing, malformed or unknown stops the start with a sentence that names it.
+Two more are of the image: `WEB_CONCURRENCY`, the web's processes (2), and `PIN_HEALTH_PORT`, the port that its health
+check asks (8000).
 
 {_table(("variable", "type", "default", "meaning"), rows)}"""
 

@@ -100,6 +100,7 @@ def test_check_deploy_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> Non
         "SECRET_KEY": "0123456789" * 6 + "abcdefghijkl",
         "JWT_JWKS_URL": "https://identity.example/keys",
         "ALLOWED_HOSTS": "calendar.example",
+        "SHOWCASE_URL": "https://pin.example/showcase",
     }
 
     done = subprocess.run(

@@ -19,6 +19,8 @@ PRODUCTION = {
     "PIN_ENVIRONMENT": "production",
     "SECRET_KEY": "k" * 32,
     "JWT_JWKS_URL": "https://identity.example/keys",
+    "ALLOWED_HOSTS": "calendar.example",
+    "SHOWCASE_URL": "https://pin.example/showcase",
 }
 
 
@@ -102,7 +104,6 @@ def test_foreign_variables_and_service_links_are_none_of_our_business():
     foreign = {
         "PATH": "/bin",
         "HOME": "/",
-        "PIN_PROCESS_NAME": "web",
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "KAFKA_HEAP_OPTS": "-Xmx1g",
         # What Kubernetes adds for services named reminder-dispatch, outbox-relay and kafka-bootstrap-servers.
@@ -149,6 +150,9 @@ def test_production_with_a_secret_of_its_own_is_allowed():
         ({"SECRET_KEY": settings._DEVELOPMENT_SECRET}, "SECRET_KEY must be set"),
         ({"KAFKA_PROFILE": "embedded"}, "KAFKA_PROFILE must not be embedded"),
         ({"JWT_JWKS_URL": "http://identity.example/keys"}, "JWT_JWKS_URL must be an https URL"),
+        ({"ALLOWED_HOSTS": settings._DEVELOPMENT_HOSTS}, "ALLOWED_HOSTS must be set"),
+        ({"ALLOWED_HOSTS": ", "}, "ALLOWED_HOSTS must be set"),
+        ({"SHOWCASE_URL": settings._DEVELOPMENT_SHOWCASE}, "SHOWCASE_URL must be set"),
     ],
 )
 def test_production_is_not_a_playground(over, sentence):
@@ -179,10 +183,11 @@ def test_a_command_with_a_wrong_environment_ends_with_code_2_and_the_sentences(c
     [
         (
             "postgresql://pin:p%40ss%2Fword@db.local:6432/cal%20endar",
-            ("pin", "p@ss/word", "db.local", 6432, "cal endar"),
+            ("pin", "p@ss/word", "db.local", "6432", "cal endar"),
         ),
         ("postgresql://pin@db/calendar", ("pin", "", "db", "", "calendar")),
-        ("postgresql://pin:x@[::1]:5432/calendar", ("pin", "x", "::1", 5432, "calendar")),
+        ("postgresql://pin:x@[::1]:5432/calendar", ("pin", "x", "::1", "5432", "calendar")),
+        ("postgresql://pin:x@db-1:6432,db-2/calendar", ("pin", "x", "db-1,db-2", "6432,", "calendar")),
     ],
 )
 def test_the_database_url_is_taken_apart(url, expected):

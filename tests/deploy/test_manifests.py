@@ -22,7 +22,7 @@ BASE, OVERLAY = KUBERNETES / "base", KUBERNETES / "overlays/production"
 OLDEST, NEWEST = "1.29", "1.37"
 
 # Read by the image's helpers, not by the settings.
-OF_THE_IMAGE = {"PIN_PROCESS_NAME", "PIN_HEALTH_PORT", "WEB_CONCURRENCY"}
+OF_THE_IMAGE = {"PIN_HEALTH_PORT", "WEB_CONCURRENCY"}
 SETTINGS = {name.upper() for name in Environment.model_fields}
 WORKERS = {"timeout", "dispatcher", "relay", "notifications", "crm-sync"}
 
