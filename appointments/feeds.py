@@ -53,6 +53,7 @@ def issue(*, actor: Actor, shows_owned: bool, as_of: datetime.datetime) -> str:
     return token
 
 
+@transaction.atomic(durable=True)
 def revoke(*, actor: Actor, as_of: datetime.datetime) -> None:
     """The person's token in their tenant is good no more. Raises NotFound when they have none."""
     user_id = _person(actor)

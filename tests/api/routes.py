@@ -195,6 +195,6 @@ ROUTES: dict[str, Route] = {
     f"POST {_event}/complete": Route(_of_event("/complete"), permission=EVENTS, of_a_record=True, queries=9),
     f"POST {_event}/cancel": Route(_of_event("/cancel"), permission=EVENTS, of_a_record=True, queries=9),
     "POST feeds": Route(lambda: Sample("feeds", Caller(tenant_id=None, permissions=())), 201, queries=1),
-    "POST feeds/revoke": Route(_feed_to_revoke, queries=1),
+    "POST feeds/revoke": Route(_feed_to_revoke, queries=3),
     "GET feeds/<str:token>.ics": Route(_feed, is_public=True, queries=4),
 }

@@ -1,5 +1,6 @@
 """Rows in other hands: waited for a bounded time, then 409; and races that one of the two wins."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,21 @@ def test_a_slot_in_another_hand_is_busy() -> None:
 
     assert (answer.status, answer.code) == (409, "busy")
     assert not Appointment.objects.exists()
+
+
+@pytest.mark.usefixtures("short_patience")
+def test_a_feed_in_another_hand_is_busy_before_the_databases_own_limit(settings: Any) -> None:
+    caller = an_investor()
+    caller.post("feeds")
+
+    with held_elsewhere("SELECT 1 FROM calendar_feeds FOR UPDATE"):
+        began = time.monotonic()
+        answers = [caller.post("feeds/revoke"), caller.post("feeds")]
+        waited_ms = (time.monotonic() - began) * 1_000
+
+    assert [(answer.status, answer.code) for answer in answers] == [(409, "busy")] * 2
+    assert waited_ms < settings.ENV.database_lock_timeout_ms
+    assert caller.post("feeds/revoke").status == 200
 
 
 def test_what_one_statement_waited_the_next_ones_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
