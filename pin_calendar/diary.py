@@ -158,7 +158,7 @@ def _hold(event_id: UUID, *, actor: Actor, seen_version: int | None) -> Event:
 def _hold_manual(event_id: UUID, *, actor: Actor, seen_version: int | None) -> Event:
     event = _hold(event_id, actor=actor, seen_version=seen_version)
     if event.origin != EventOrigin.MANUAL:
-        raise FollowsItsSource(f"event {event_id} ends only with its {event.origin}", field="status")
+        raise FollowsItsSource(f"event {event_id} ends only with its {event.origin}")
     return event
 
 
