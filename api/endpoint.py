@@ -1,5 +1,6 @@
 """The base of every view, and `operation`, which says all of one method in one place and documents it thereby."""
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -249,7 +250,8 @@ def _documented(
     }
     permission = {ANYONE: "Anyone, without a token.", ANY_TOKEN: "Any valid token."}
     wanted = permission.get(needs, f"Needs the permission `{needs}`.")
-    description = f"{method.__doc__}\n\n{wanted}" if method.__doc__ else wanted
+    promise = inspect.getdoc(method)
+    description = f"{promise}\n\n{wanted}" if promise else wanted
     decorate = extend_schema(
         operation_id=operation_id,
         summary=summary,

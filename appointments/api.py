@@ -231,7 +231,10 @@ class Feeds(Endpoint):
         has_etag=False,
     )
     def post(self, request: Request) -> Response:
-        """It shows what `GET /events` shows this token. A new address of the same tenant ends the former one."""
+        """Events of which the caller is the client and, with `calendar.events.manage`, those that they own.
+
+        Never those of others in the tenant. A new address of the same tenant ends the former one.
+        """
         read(Empty, request)
         as_of = clock.now()
         token = feeds.issue(actor=principal_of(request).actor, shows_owned=sees_as_owner(request), as_of=as_of)

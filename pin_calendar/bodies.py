@@ -185,7 +185,7 @@ class EventIn(EventEdit):
 
 
 class ReasonIn(Body):
-    """The person's own text, which is stored with the record and told to nobody else."""
+    """The person's own text; the other party of an appointment reads it. It is never published or logged."""
 
     reason = Text(max_length=MAX_TEXT, allow_blank=True, default="")
 

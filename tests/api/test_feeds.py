@@ -116,7 +116,7 @@ def test_who_is_reassigned_away_sees_the_meeting_no_more_and_the_new_owner_does(
     assert (uids(former), uids(new)) == ([], [str(appointment.calendar_event_id)])
 
 
-def test_a_feed_shows_what_the_list_of_events_shows() -> None:
+def test_a_feed_shows_whose_client_one_is_and_with_the_permission_what_one_owns() -> None:
     me = Caller()
     owned = EventFactory.create(owner_user_id=me.user_id)
     as_client = an_open_appointment(client_user_id=me.user_id, slot__tenant_id=OTHER_TENANT).calendar_event
