@@ -7,7 +7,6 @@ from prometheus_client import CollectorRegistry, Counter
 
 from appointments.booking import Busy
 from contracts.base import Contract
-from contracts.calendar import AppointmentBooked, AppointmentCancelled, AppointmentCompleted, AppointmentConfirmed
 from contracts.crm import AssigneeChanged, BookingDeadlineChanged
 from core import logs
 from crm import assignees, deadlines, lead_feed
@@ -49,10 +48,7 @@ class CrmSyncJob(Consumer):
         return {
             BookingDeadlineChanged: self._follow_deadline,
             AssigneeChanged: self._follow_assignee,
-            AppointmentBooked: _append,
-            AppointmentConfirmed: _append,
-            AppointmentCancelled: _append,
-            AppointmentCompleted: _append,
+            **dict.fromkeys(lead_feed.CONTRACTS, _append),
         }
 
     def _follow_deadline(self, message: BookingDeadlineChanged, received: Received) -> None:

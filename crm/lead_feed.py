@@ -1,7 +1,9 @@
 """What became of a client's appointments, a line each, for the client's lead in the CRM."""
 
 import datetime
+from typing import get_args
 
+from contracts.base import Contract
 from contracts.calendar import (
     AppointmentBooked,
     AppointmentCancelled,
@@ -13,6 +15,7 @@ from contracts.calendar import (
 from crm.models import LeadEvent, LeadFeedEntry
 
 Told = AppointmentBooked | AppointmentConfirmed | AppointmentCancelled | AppointmentCompleted
+CONTRACTS: tuple[type[Contract], ...] = get_args(Told)
 
 _CANCELLED = {
     CancelReason.EXPIRED: LeadEvent.EXPIRED,

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from appointments.timeout import TimeoutJob
-from contracts.calendar import AppointmentBooked, AppointmentCancelled, AppointmentCompleted, AppointmentConfirmed
 from core import sql
+from crm import lead_feed
 from crm.job import CrmSyncJob
 from notifications import audience
 from notifications.job import NotificationsJob
 from ops.collector import READINGS, Reading
+from outbox.publish import SHARDS
 from outbox.relay import RelayJob
 from reminders.dispatch import DispatchJob
 
@@ -107,10 +108,7 @@ WORKERS: tuple[Worker, ...] = (
         "messages handled",
         runbook="consumers",
         group=CrmSyncJob.group_name,
-        topics=tuple(
-            contract.TOPIC
-            for contract in (AppointmentBooked, AppointmentConfirmed, AppointmentCancelled, AppointmentCompleted)
-        ),
+        topics=tuple(contract.TOPIC for contract in lead_feed.CONTRACTS),
     ),
 )
 
@@ -194,7 +192,7 @@ FROM jsonb_to_recordset(%(consumers)s::jsonb) AS consumer (job text, name text, 
 JOIN (SELECT id, message_id, topic, created_at FROM outbox_messages ORDER BY id DESC LIMIT %(limit)s) AS message
   ON message.topic = ANY (consumer.topics)
 WHERE message.created_at < %(as_of)s - make_interval(secs => %(grace)s)
-  AND NOT EXISTS (SELECT 1 FROM outbox_ready AS ready WHERE ready.shard BETWEEN 0 AND 7 AND ready.id = message.id)
+  AND NOT EXISTS (SELECT 1 FROM outbox_ready AS ready WHERE ready.shard = ANY (%(shards)s) AND ready.id = message.id)
   AND NOT EXISTS (SELECT 1 FROM outbox_parked AS parked WHERE parked.id = message.id)
   AND NOT EXISTS (SELECT 1 FROM processed_messages AS handled
                   WHERE handled.consumer = consumer.name AND handled.message_id = message.message_id)
@@ -206,6 +204,12 @@ def unheard(*, as_of: datetime.datetime) -> dict[str, Unheard]:
     """By consumer, what it has not handled a minute after it was told; one query, that looks at the newest messages."""
     consumers: Sequence[Worker] = [worker for worker in WORKERS if worker.group]
     asked = sql.as_json({"job": w.name, "name": w.consumer, "topics": w.topics} for w in consumers)
-    parameters = {"as_of": as_of, "consumers": asked, "limit": LOOKED_AT, "grace": _GRACE_SECONDS}
+    parameters = {
+        "as_of": as_of,
+        "consumers": asked,
+        "limit": LOOKED_AT,
+        "grace": _GRACE_SECONDS,
+        "shards": [*range(SHARDS)],
+    }
     found = {job: Unheard(count, float(age)) for job, count, age in sql.fetch(_UNHEARD, parameters)}
     return {worker.name: found.get(worker.name, Unheard(0, 0.0)) for worker in consumers}
