@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import json
+import string
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,7 +211,7 @@ def _panel(panel: Panel, number: int) -> Graph | Stat:
             steps.append(Threshold(value=panel.red_from, color="red"))
         built = Stat().thresholds(ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)).height(4).span(6)
     built = built.id(number).title(panel.title).unit(panel.unit).datasource(_SOURCE)
-    for letter, (legend_format, query) in zip("ABCDEF", panel.queries.items(), strict=False):
+    for letter, (legend_format, query) in zip(string.ascii_uppercase, panel.queries.items(), strict=False):
         built = built.with_target(Dataquery().expr(query).legend_format(legend_format).ref_id(letter))
     return built
 
