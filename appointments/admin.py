@@ -30,7 +30,7 @@ def _decision(
             actor=order.actor,
             as_of=order.as_of,
             reason=order.values.get("reason", ""),
-            seen_version=int(order.seen),
+            seen_version=order.seen_version,
         )
         return f"Appointment {appointment.id} is {change.after.status}"
 
@@ -55,7 +55,7 @@ class NewOwner(Confirmation):
 
 
 def _hand_over(appointment: Appointment, order: Order) -> str:
-    refuse_stale(f"appointment {appointment.id}", version=appointment.version, seen=int(order.seen))
+    refuse_stale(f"appointment {appointment.id}", version=appointment.version, seen=order.seen_version)
     done = reassignment.reassign(
         tenant_id=appointment.tenant_id,
         from_owner_id=appointment.owner_user_id,

@@ -18,7 +18,7 @@ from backoffice import operators
 from core import logs
 from core.actors import Actor
 from core.correlation import correlated
-from core.errors import Inconsistent, Refused
+from core.errors import Inconsistent, Refused, VersionConflict
 
 log = logs.get(__name__)
 
@@ -26,7 +26,11 @@ log = logs.get(__name__)
 class Confirmation(forms.Form):
     """The confirmation page's form; `seen` is the version of the record that the operator saw there."""
 
-    seen = forms.CharField(max_length=100, widget=forms.HiddenInput)
+    seen = forms.CharField(
+        max_length=100,
+        widget=forms.HiddenInput,
+        error_messages={"required": "This came without the version that was seen. Open the record's page again."},
+    )
 
 
 class WithReason(Confirmation):
@@ -48,6 +52,14 @@ class Order:
     as_of: datetime.datetime
     seen: str
     values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def seen_version(self) -> int:
+        """`seen` of a record whose versions are numbers. Raises VersionConflict when it is none."""
+        try:
+            return int(self.seen)
+        except ValueError:
+            raise VersionConflict("the version that was seen is no number") from None
 
 
 def _version(record: Any) -> str:

@@ -172,7 +172,8 @@ class RecordAdmin(ListAdmin):
         if not (request.user.has_perm(intervention.permission) and self.has_view_permission(request, record)):
             raise PermissionDenied
         as_of = clock.now()
-        form = intervention.form(request.POST or None, initial={"seen": intervention.version_of(record)})
+        answers = request.POST if request.method == "POST" else None
+        form = intervention.form(answers, initial={"seen": intervention.version_of(record)})
         if request.method == "POST" and form.is_valid():
             order = interventions.order_of(request, form, as_of=as_of)
             interventions.carry_out(intervention, record, order, request=request, admin=self)

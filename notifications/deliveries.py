@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from core import logs
-from core.errors import NotFound, Refused
+from core.errors import NotFound, Refused, VersionConflict
 from notifications import channels
 from notifications.models import Delivery, Recipient, Status
 
@@ -28,15 +28,23 @@ def is_resendable(delivery: Delivery) -> bool:
     return delivery.status in _UNSENT
 
 
-@transaction.atomic
-def resend(delivery_id: UUID, *, by: str, as_of: datetime.datetime) -> Delivery:
-    """Make a delivery that was given up due at once. Raises NotFound, NotResendable.
+def version_of(delivery: Delivery) -> str:
+    """Another after each change of the delivery."""
+    return str(delivery.updated_at)
 
-    One that had no channel gets the recipient's first, unless somebody was told the fact through it.
+
+@transaction.atomic
+def resend(delivery_id: UUID, *, by: str, as_of: datetime.datetime, seen_version: str | None = None) -> Delivery:
+    """Make a delivery that was given up due at once. Raises NotFound, VersionConflict, NotResendable.
+
+    `seen_version` is its `version_of` that the person saw, if they say. One that had no channel gets the recipient's
+    first, unless somebody was told the fact through it.
     """
     delivery = Delivery.objects.select_for_update().filter(id=delivery_id).first()
     if delivery is None:
         raise NotFound(f"there is no delivery {delivery_id}")
+    if seen_version is not None and seen_version != version_of(delivery):
+        raise VersionConflict(f"delivery {delivery_id} has changed since then")
     if not is_resendable(delivery):
         raise NotResendable(f"delivery {delivery_id} is {delivery.status}")
     delivery.channel = delivery.channel or _channel(delivery)

@@ -103,7 +103,7 @@ class AvailabilitySlotStoryAdmin(StoryAdmin, AvailabilitySlotAdmin):
 
 
 def _resend(delivery: Delivery, order: Order) -> str:
-    resending.resend(delivery, actor=order.actor, by=order.by, as_of=order.as_of)
+    resending.resend(delivery, actor=order.actor, by=order.by, as_of=order.as_of, seen_version=order.seen)
     return f"Delivery {delivery.id} is due at once"
 
 
@@ -114,7 +114,7 @@ RESEND = Intervention(
     permission="notifications.change_delivery",
     carry_out=_resend,
     is_offered=lambda delivery, _as_of: deliveries.is_resendable(delivery),
-    version_of=lambda delivery: str(delivery.updated_at),
+    version_of=deliveries.version_of,
 )
 
 

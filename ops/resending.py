@@ -13,9 +13,11 @@ from notifications.models import Delivery
 
 
 @transaction.atomic(durable=True)
-def resend(delivery: Delivery, *, actor: Actor, by: str, as_of: datetime.datetime) -> Delivery:
-    """The delivery, due at once. Raises NotFound, NotResendable."""
-    resent = deliveries.resend(delivery.id, by=by, as_of=as_of)
+def resend(
+    delivery: Delivery, *, actor: Actor, by: str, as_of: datetime.datetime, seen_version: str | None = None
+) -> Delivery:
+    """The delivery, due at once. Raises NotFound, VersionConflict, NotResendable."""
+    resent = deliveries.resend(delivery.id, by=by, as_of=as_of, seen_version=seen_version)
     line = Line(Aggregate.DELIVERY, resent.id, resent.tenant_id, "resend", delivery.status, resent.status)
     audit_log.record([line], actor=actor, as_of=as_of)
     return resent

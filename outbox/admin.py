@@ -43,7 +43,7 @@ def _skip(message: OutboxMessage, order: Order) -> str:
             actor=order.actor,
             by=order.by,
             as_of=order.as_of,
-            seen_id=int(order.seen),
+            seen_id=order.seen_version,
         )
     except JobUnavailable as error:
         raise KafkaAway("Kafka is away, so the copy for the dead-letter topic can't be written") from error

@@ -14,7 +14,7 @@ from pin_calendar.models import AvailabilitySlot, CalendarEvent, EventOrigin, Ev
 
 
 def _withdraw(slot: AvailabilitySlot, order: Order) -> str:
-    publishing.withdraw(slot.id, actor=order.actor, as_of=order.as_of, seen_version=int(order.seen))
+    publishing.withdraw(slot.id, actor=order.actor, as_of=order.as_of, seen_version=order.seen_version)
     return f"Slot {slot.id} is {SlotStatus.WITHDRAWN}"
 
 
@@ -54,7 +54,7 @@ class AvailabilitySlotAdmin(RecordAdmin):
 
 
 def _complete(event: CalendarEvent, order: Order) -> str:
-    diary.complete(event.id, actor=order.actor, as_of=order.as_of, seen_version=int(order.seen))
+    diary.complete(event.id, actor=order.actor, as_of=order.as_of, seen_version=order.seen_version)
     return f"Event {event.id} is {EventStatus.COMPLETED}"
 
 
@@ -64,7 +64,7 @@ def _cancel(event: CalendarEvent, order: Order) -> str:
         actor=order.actor,
         as_of=order.as_of,
         reason=order.values["reason"],
-        seen_version=int(order.seen),
+        seen_version=order.seen_version,
     )
     return f"Event {event.id} is {EventStatus.CANCELLED}"
 

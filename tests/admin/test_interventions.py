@@ -16,6 +16,7 @@ from audit.models import AuditLine
 from backoffice import operators
 from core import sql
 from core.ids import new_id
+from notifications.models import Delivery
 from outbox import operations
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked
 from pin_calendar.models import AvailabilitySlot, CalendarEvent
@@ -145,6 +146,32 @@ def test_a_feed_that_got_a_new_address_meanwhile_is_not_revoked(operator: Client
     assert told == f"Nothing was changed: calendar feed {feed.id} has a new token since then."
     feed.refresh_from_db()
     assert feed.revoked_at is None
+
+
+def test_a_delivery_that_was_tried_meanwhile_is_not_sent_again(operator: Client) -> None:
+    delivery = a_delivery()
+    url = intervention_url(delivery, "resend")
+    seen = operator.get(url).context["form"].initial["seen"]
+    Delivery.objects.update(updated_at=NOON + MINUTE)
+
+    told = submit(operator, url, seen=seen)
+
+    assert told == f"Nothing was changed: delivery {delivery.id} has changed since then."
+    assert Delivery.objects.get().status == "parked"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name != "resolve"], ids=lambda case: case.name)
+def test_what_no_page_shows_as_seen_changes_nothing(operator: Client, case: Case) -> None:
+    record = case.make()
+    before = type(record).objects.filter(pk=record.pk).values().get()
+    url, answers = intervention_url(record, case.name), case.answers
+
+    page = operator.post(url, answers)
+    told = [submit(operator, url, seen=seen, **answers) for seen in ("x", "9" * 100)]
+
+    assert "without the version that was seen" in text_of(page)
+    assert all(words.startswith("Nothing was changed: ") for words in told)
+    assert type(record).objects.filter(pk=record.pk).values().get() == before
 
 
 def test_a_second_click_changes_nothing_more(operator: Client) -> None:
