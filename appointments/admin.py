@@ -20,6 +20,14 @@ from core.errors import refuse_stale
 HOUR = datetime.timedelta(hours=1)
 
 
+class WithReasonOrNone(WithReason):
+    """Of a decision, which has a sentence of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["reason"].help_text += " The usual sentence is used when it is empty."
+
+
 def _decision(
     verb: Verb, label: str, consequence: str, *, asks_why: bool = False, is_grave: bool = False
 ) -> Intervention:
@@ -45,7 +53,7 @@ def _decision(
         permission="appointments.decide_appointment",
         carry_out=carry_out,
         is_offered=is_offered,
-        form=WithReason if asks_why else Confirmation,
+        form=WithReasonOrNone if asks_why else Confirmation,
         is_grave=is_grave,
     )
 

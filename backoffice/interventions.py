@@ -39,7 +39,7 @@ class WithReason(Confirmation):
         required=False,
         strip=True,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Read by the people concerned; the usual sentence is used when it is empty.",
+        help_text="Read by the people concerned.",
     )
 
 

@@ -30,9 +30,9 @@ _TONES: dict[str, Tone] = {
 }
 
 
-def badge(word: str, *, tone: Tone | None = None) -> SafeString:
+def badge(word: str) -> SafeString:
     """The word, coloured by what it means."""
-    return format_html('<span class="badge {}">{}</span>', tone or _TONES.get(word, Tone.OVER), word or NOTHING)
+    return format_html('<span class="badge {}">{}</span>', _TONES.get(word, Tone.OVER), word or NOTHING)
 
 
 def short(id_: UUID | str | None) -> SafeString | str:

@@ -241,6 +241,12 @@ def test_reassigning_moves_what_is_open_or_says_why_not(operator: Client) -> Non
     assert "overlap live slots" in confirm(operator, first, "reassign", to_owner_id=str(taken))
 
 
+@pytest.mark.parametrize(("make", "has_one"), [(an_open_appointment, True), (an_event, False)])
+def test_a_usual_sentence_is_promised_only_where_there_is_one(operator: Client, make: Any, has_one: bool) -> None:
+    page = text_of(operator.get(intervention_url(make(), "cancel")))
+    assert ("usual sentence" in page) is has_one
+
+
 def test_a_form_that_is_wrong_is_shown_again(operator: Client) -> None:
     record = an_open_appointment()
 
