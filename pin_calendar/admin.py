@@ -29,7 +29,7 @@ WITHDRAW = Intervention(
 )
 
 
-def _bookable(rows: Rows, as_of: datetime.datetime) -> Rows:
+def _ahead(rows: Rows, as_of: datetime.datetime) -> Rows:
     return rows.filter(status=SlotStatus.AVAILABLE, start_at__gte=as_of).order_by("start_at", "id")
 
 
@@ -44,7 +44,7 @@ class AvailabilitySlotAdmin(RecordAdmin):
         columns.made("auto_confirm", "confirms by itself", lambda _slot, does: "yes" if does else "no"),
         columns.short_id("owner_user_id", "owner"),
     )
-    list_filter = (one_of(Question("ahead", "Available and ahead, soonest first", _bookable)), "status")
+    list_filter = (one_of(Question("ahead", "Available and ahead, soonest first", _ahead)), "status")
     ids = ("id", "owner_user_id")
     search_help_text = "An id, whole: of a slot or an owner"
     interventions = (WITHDRAW,)
