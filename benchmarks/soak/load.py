@@ -109,9 +109,10 @@ class Load:
                 self.ledger.note_refusal(refusal.code)
             except DatabaseError as error:
                 # What was in the way is tried again by the caller, as at the API.
-                if not (database.is_infrastructure_error(error) or database.is_in_the_way(error)):
+                if database.is_infrastructure_error(error) or database.is_in_the_way(error):
+                    self.ledger.note_cut()
+                else:
                     self.ledger.note_failure(error, act=act.__name__)
-                self.ledger.note_cut()
                 connection.close()
                 self._is_over.wait(_REST_SECONDS)
             else:
