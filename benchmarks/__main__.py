@@ -11,6 +11,8 @@ from rich.markdown import Markdown
 from benchmarks import database
 from benchmarks.runner import Report, console
 
+_LEAST_RUNS = 3
+
 
 def main() -> int:
     """The exit code is 1 when a target was missed."""
@@ -21,7 +23,7 @@ def main() -> int:
         metavar="SUBJECT",
         help="timeout, workers, reminders, history, showcase, booking, relay, latency, poll (default: all)",
     )
-    parser.add_argument("--runs", type=int, default=3, help="of each contender (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=3, help="of each contender, at least 3 (default: %(default)s)")
     parser.add_argument(
         "--items",
         type=int,
@@ -32,6 +34,8 @@ def main() -> int:
     parser.add_argument("--published", type=int, default=10_000_000, help="poll: messages kept (default: %(default)s)")
     parser.add_argument("--print-only", action="store_true", help="leave docs/benchmarks.md as it is")
     options = parser.parse_args()
+    if options.runs < _LEAST_RUNS and not options.print_only:
+        parser.error(f"argument --runs: what is written down is of at least {_LEAST_RUNS}; fewer go with --print-only")
     with database.servers() as environment:
         os.environ.update(environment, LOG_LEVEL="INFO", DJANGO_SETTINGS_MODULE="config.settings")
         return _measure(parser, options)
@@ -54,7 +58,7 @@ def _measure(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
         "showcase": lambda: web.measure_showcase(runs=options.runs, slots=options.slots),
         "booking": lambda: web.measure_booking(runs=options.runs),
         "relay": lambda: relay.measure(runs=options.runs, items=options.items or 100_000),
-        "latency": lambda: latency.measure(items=options.items or 1_000),
+        "latency": lambda: latency.measure(runs=options.runs, items=options.items or 1_000),
         "poll": lambda: poll.measure(published=options.published),
     }
     if unknown := set(options.subjects) - set(subjects):

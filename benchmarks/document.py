@@ -16,11 +16,13 @@ from core import clock, sql
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 _HEAD = """# Benchmarks
 
-Printed by `make bench`; `make bench ARGS=--help` tells the choices. Contenders run side by side in one go, each on a
-fresh copy of the same database, in turn, at least three times; a ratio is that of the medians. PostgreSQL is as durable
-as in production (fsync on). Server, client and log share the machine, so trust the ratios, and of them those of one
-table. The data is made by counting, ids are random: there is no seed to choose. Published packages are installed into
-`.peers`, each in an environment of its own; PEER_PYTHON names a Python 3.12 for the one that needs it.
+Printed by `make bench`; `make bench ARGS=--help` tells the choices. Contenders run side by side in one go, in turn, at
+least three times; a ratio is that of the medians. Each run has a fresh copy of the same database, but for two subjects
+that compare databases: history (forty cycles on each) and showcase (five times as many runs). A poll is looked at nine
+times, in pages, which do not depend on the clock. PostgreSQL is as durable as in production (fsync on), and at least
+version 18, whose `uuidv7()` makes the data. Server, client and log share the machine, so trust the ratios, and of them
+those of one table. The data is made by counting, ids are random: there is no seed to choose. Published packages are
+installed into `.peers`, each in an environment of its own; PEER_PYTHON names a Python 3.12 for the one that needs it.
 """
 _SECTION = re.compile(r"<!-- (\w+) -->.*?<!-- /\1 -->", re.DOTALL)
 
