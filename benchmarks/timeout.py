@@ -170,7 +170,7 @@ def measure(*, runs: int, items: int) -> Report:
         f"{items:,} overdue ({sample:,} for the loop, {jobs:,} for the queues and for one item a transaction), each "
         "with slot, event, two reminders, two messages with their queue rows and three audit lines; half of the slots "
         "go back to the showcase. After each run all are looked at: changed, once. Before it is measured, the "
-        "statement is checked to leave the very rows that the worker leaves."
+        "statement and the loop are checked to leave the very rows that the worker leaves."
     ]
     peers = present(queues.all_of("overdue_jobs"), remarks=remarks)
     measured = rates(
@@ -222,3 +222,6 @@ def _prove_the_same_work(*, as_of: datetime.datetime) -> None:
     with database.copy("overdue_few"):
         by_hand_one_by_one(as_of=as_of)
         assert rows.state() == ours, "the statement for one and the worker differ"
+    with database.copy("overdue_few"):
+        by_orm(as_of=as_of)
+        assert rows.state() == ours, "the loop and the worker differ"
