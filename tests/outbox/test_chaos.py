@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -151,10 +150,8 @@ def test_sigterm_ends_a_busy_relay_quickly_and_cleanly(kafka_topics: str, start_
     with Writers(count=2, keys=10) as writers:
         until_all_are_owned()
         writers.have_written(50)
-        started = time.monotonic()
         relay.terminate()
         assert relay.wait(timeout=5) == 0
-        assert time.monotonic() - started < 5
         assert owners() == {}
         start_relay()
 
