@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from contracts.calendar import PUBLISHED
 from core.ids import new_id
+from tests.kafka_client import settings_for
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def skip_history(bootstrap: str, topics: Iterable[str], *, group: str) -> None:
     ends: dict[tuple[str, int], int] = {}
     for record in read_all(bootstrap, topics, timeout=30):
         ends[record.topic, record.partition] = record.offset + 1
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer = Consumer({**settings_for(bootstrap), "group.id": group})
     try:
         if ends:
             offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
@@ -67,7 +68,7 @@ def skip_history(bootstrap: str, topics: Iterable[str], *, group: str) -> None:
 def _read(bootstrap: str, topics: Iterable[str], *, timeout: float) -> Iterator[Record]:
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **settings_for(bootstrap),
             "group.id": f"reader-{new_id()}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -7,6 +7,7 @@ from confluent_kafka import Producer
 
 from contracts.base import Contract
 from core.ids import new_id
+from tests.kafka_client import settings_for
 
 _ANY_PARTITION = -1
 
@@ -15,7 +16,7 @@ class Writer:
     """Writes with one producer; each call returns once all is acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        self._producer = Producer({**settings_for(bootstrap), "linger.ms": 0, "acks": "all"})
 
     def tell(self, *messages: Contract, message_ids: Iterable[UUID] = (), partition: int | None = 0) -> list[UUID]:
         """Each message under a new id, or the given ones; returns the ids. By default all go to one partition."""

@@ -13,6 +13,7 @@ from dev.apache_kafka import ApacheKafka, is_fetched
 from dev.workspace import Workspace
 from tests import kafka_reader
 from tests.dev.processes import ROOT, is_gone, python, read_line
+from tests.kafka_client import settings_for
 from tests.kafka_writer import Writer
 from tests.waiting import eventually
 
@@ -40,7 +41,7 @@ def keys_in(node: ApacheKafka, topic: str) -> list[str]:
 
 def test_what_was_acknowledged_survives_a_stop_and_a_crash(node: ApacheKafka) -> None:
     address = node.start()
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = AdminClient(settings_for(address))
     admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
     write(node, "kept", "one")
 
@@ -68,7 +69,7 @@ def test_a_start_while_it_runs_and_a_stop_while_it_does_not_are_harmless(node: A
 
 def test_topics_are_not_made_by_the_way(node: ApacheKafka) -> None:
     node.start()
-    asked = AdminClient({"bootstrap.servers": node.bootstrap_servers, "allow.auto.create.topics": True})
+    asked = AdminClient({**settings_for(node.bootstrap_servers), "allow.auto.create.topics": True})
 
     asked.list_topics("unknown", timeout=30)
 

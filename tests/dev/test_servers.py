@@ -15,6 +15,7 @@ from dev.postgres import EmbeddedPostgres
 from dev.servers import Servers
 from dev.workspace import Workspace
 from tests.dev.processes import is_gone, python, read_line
+from tests.kafka_client import settings_for
 from tests.waiting import eventually
 
 
@@ -25,7 +26,7 @@ def workspace(request: pytest.FixtureRequest) -> Iterator[Workspace]:
 
 
 def topics(bootstrap_servers: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=10).topics)
+    return set(AdminClient(settings_for(bootstrap_servers)).list_topics(timeout=10).topics)
 
 
 def test_postgres_keeps_data_and_url_over_a_restart_and_a_crash(workspace: Workspace) -> None:
@@ -87,7 +88,7 @@ def test_postgres_refuses_a_wrong_password(workspace: Workspace) -> None:
 def test_the_broker_forgets_over_a_restart_and_keeps_its_address(workspace: Workspace) -> None:
     with EmbeddedKafka(workspace) as kafka:
         address = kafka.bootstrap_servers
-        admin = AdminClient({"bootstrap.servers": address})
+        admin = AdminClient(settings_for(address))
         admin.create_topics([NewTopic("made", 1, 1)])["made"].result(10)
         assert "made" in topics(address)
 

@@ -23,6 +23,7 @@ from outbox import topics
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from tests import kafka_reader
+from tests.kafka_client import settings_for
 from tests.outbox.messages import a_change
 from tests.outbox.processes import owners, relay_process
 from tests.outbox.relaying import TOPIC, relay_all, relay_the_rest, tell, versions
@@ -46,7 +47,7 @@ def apache_kafka(embedded_kafka: ApacheKafka | EmbeddedKafka) -> ApacheKafka:
 
 @pytest.fixture
 def admin(apache_kafka: ApacheKafka) -> AdminClient:
-    return AdminClient({"bootstrap.servers": apache_kafka.bootstrap_servers})
+    return AdminClient(settings_for(apache_kafka.bootstrap_servers))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from outbox import kafka
 from outbox.models import OutboxReady
 from outbox.relay import RelayJob
 from outbox.topics import names
+from tests.kafka_client import settings_for
 from tests.outbox.messages import a_change
 from tests.outbox.processes import relay_process
 from tests.outbox.relaying import TOPIC, poison, relay_all, tell
@@ -65,7 +66,7 @@ def test_topics_are_made_once(bootstrap: str) -> None:
 
 
 def test_the_topics_have_the_partitions_of_the_settings(kafka_topics: str) -> None:
-    metadata = AdminClient({"bootstrap.servers": kafka_topics}).list_topics(TOPIC, timeout=5)
+    metadata = AdminClient(settings_for(kafka_topics)).list_topics(TOPIC, timeout=5)
 
     assert len(metadata.topics[TOPIC].partitions) == settings.ENV.kafka_topic_partitions
 
