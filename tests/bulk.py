@@ -3,7 +3,10 @@
 import datetime
 
 from core import sql
+from core.ids import new_id_text
 from tests.factories import NOON, TENANT
+
+_IDS = ("appointments", "slots", "events", "owners", "clients", "days_before", "hours_before")
 
 
 def overdue_appointments(count: int, *, as_of: datetime.datetime = NOON, lead_passed_every: int = 2) -> None:
@@ -15,12 +18,13 @@ def overdue_appointments(count: int, *, as_of: datetime.datetime = NOON, lead_pa
     sql.execute(
         """
         CREATE TEMP TABLE made ON COMMIT DROP AS
-        SELECT uuidv7() AS appointment_id, uuidv7() AS slot_id, uuidv7() AS event_id, uuidv7() AS owner_id,
-               uuidv7() AS client_id, %(as_of)s - n * interval '1 second' AS expired_at,
+        SELECT id.*, %(as_of)s - n * interval '1 second' AS expired_at,
                CASE WHEN n %% %(every)s = 0 THEN 30 + n / 60 ELSE 60 END AS lead_minutes,
                %(as_of)s + CASE WHEN n %% %(every)s = 0 THEN interval '30 minutes' - n %% 60 * interval '1 second'
                                 ELSE interval '1 day' END AS start_at
-        FROM generate_series(1, %(count)s) AS n;
+        FROM unnest(%(appointments)s::uuid[], %(slots)s::uuid[], %(events)s::uuid[], %(owners)s::uuid[],
+                    %(clients)s::uuid[], %(days_before)s::uuid[], %(hours_before)s::uuid[]) WITH ORDINALITY
+             AS id(appointment_id, slot_id, event_id, owner_id, client_id, day_before_id, hour_before_id, n);
         INSERT INTO availability_slots (id, tenant_id, owner_user_id, start_at, end_at, time_zone,
                min_lead_time_minutes, auto_confirm, status, version, created_at, updated_at)
         SELECT slot_id, %(tenant)s, owner_id, start_at, start_at + interval '1 hour', 'Europe/Moscow',
@@ -36,9 +40,15 @@ def overdue_appointments(count: int, *, as_of: datetime.datetime = NOON, lead_pa
         SELECT appointment_id, %(tenant)s, slot_id, event_id, owner_id, client_id, 'Pending', expired_at, '', 1,
                expired_at - interval '1 day', expired_at - interval '1 day' FROM made;
         INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, created_at, updated_at)
-        SELECT uuidv7(), event_id, minutes, start_at - minutes * interval '1 minute', 'Pending',
+        SELECT reminder_id, event_id, minutes, start_at - minutes * interval '1 minute', 'Pending',
                expired_at - interval '1 day', expired_at - interval '1 day'
-        FROM made CROSS JOIN (VALUES (1440), (60)) AS o(minutes);
+        FROM made CROSS JOIN LATERAL (VALUES (1440, day_before_id), (60, hour_before_id)) AS o(minutes, reminder_id);
         """,
-        {"count": count, "as_of": as_of, "every": lead_passed_every, "tenant": TENANT},
+        {
+            "as_of": as_of,
+            "every": lead_passed_every,
+            "tenant": TENANT,
+            # By the application, as the real ones: `uuidv7()` is of PostgreSQL 18.
+            **{name: sql.array(new_id_text() for _ in range(count)) for name in _IDS},
+        },
     )

@@ -205,13 +205,13 @@ def _history(rows: int) -> None:
         WITH event AS (
             INSERT INTO calendar_events (id, tenant_id, owner_user_id, origin, title, start_at, end_at, time_zone,
                    reminder_offsets_minutes, status, cancel_reason, version, created_at, updated_at)
-            SELECT uuidv7(), uuidv7(), uuidv7(), 'Manual', '', start_at, start_at, 'UTC', '{}', 'Completed', '', 2,
-                   start_at, start_at
+            SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'Manual', '', start_at, start_at, 'UTC',
+                   '{}', 'Completed', '', 2, start_at, start_at
             FROM (SELECT %s - n * interval '1 minute' AS start_at FROM generate_series(1, %s / 8) AS n) AS made
             RETURNING id, start_at
         )
         INSERT INTO event_reminders (id, event_id, offset_minutes, due_at, status, sent_at, created_at, updated_at)
-        SELECT uuidv7(), id, minutes, start_at, 'Sent', start_at, start_at, start_at
+        SELECT gen_random_uuid(), id, minutes, start_at, 'Sent', start_at, start_at, start_at
         FROM event CROSS JOIN generate_series(1, 8) AS minutes
         """,
         [NOON - DAY, rows],
