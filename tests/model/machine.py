@@ -56,15 +56,16 @@ class Machine(RuleBasedStateMachine):
         self._example.__enter__()
 
     def teardown(self) -> None:
-        try:
-            assert [finding for finding in proof.check(as_of=self.now) if finding.is_violated] == []
-        finally:
-            transaction.set_rollback(True)
-            self._example.__exit__(None, None, None)
+        transaction.set_rollback(True)
+        self._example.__exit__(None, None, None)
 
     @invariant()
     def the_database_equals_the_model(self) -> None:
         stored.assert_equal(self.model)
+
+    @invariant()
+    def the_invariants_hold(self) -> None:
+        assert [finding for finding in proof.check(as_of=self.now) if finding.is_violated] == []
 
     def call(self, codes: set[str], call: Callable[[], Result]) -> Result | None:
         """The result; None where the model expects a refusal, which must be for one of its reasons."""
