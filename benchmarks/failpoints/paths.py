@@ -13,7 +13,7 @@ from appointments import booking, conflicts, decisions, feeds, reassignment, res
 from appointments.matrix import Verb
 from benchmarks.failpoints import scenes
 from benchmarks.failpoints.reader import MemoryReader
-from benchmarks.failpoints.scenes import ADMIN, CLIENT, COLLEAGUE, DAY, HOUR, OWNER, TENANT, Facts
+from benchmarks.failpoints.scenes import ADMIN, CLIENT, COLLEAGUE, OWNER, TENANT, Facts
 from benchmarks.failpoints.wire import When
 from core import clock
 from core.actors import Actor
@@ -25,6 +25,7 @@ from ops import resending
 from outbox import operations
 from pin_calendar import diary, publishing
 from tests.api.callers import Caller
+from tests.factories import DAY, HOUR
 from workers import consumer, inbox, models
 
 

@@ -24,13 +24,13 @@ from pin_calendar import diary, publishing
 from pin_calendar.slots import Slot
 from reminders.dispatch import DispatchJob
 from tests import kafka_reader
+from tests.factories import DAY, HOUR, MINUTE
 from tests.kafka_writer import Writer
 from workers.models import JobRun, Outcome, ProcessedMessage
 
 TENANT = UUID("018f0000-0000-7000-8000-0000000000a1")
 OWNER, COLLEAGUE, CLIENT = (UUID(f"018f0000-0000-7000-8000-0000000000b{n}") for n in (1, 2, 3))
 ADMIN = Actor.tenant_admin(UUID("018f0000-0000-7000-8000-0000000000c1"), tenant_id=TENANT)
-MINUTE, HOUR, DAY = (datetime.timedelta(minutes=minutes) for minutes in (1, 60, 1_440))
 LETTERS = Letterbox()
 
 Facts = dict[str, Any]

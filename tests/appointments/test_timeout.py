@@ -16,7 +16,7 @@ from outbox.models import OutboxMessage
 from pin_calendar.models import AvailabilitySlot
 from tests import bulk
 from tests.appointments import state
-from tests.appointments.timeouts import Until, always, expire, logged, statuses
+from tests.appointments.timeouts import Until, expire, logged, statuses
 from tests.factories import (
     DAY,
     HOUR,
@@ -27,6 +27,7 @@ from tests.factories import (
     an_open_appointment,
     an_overdue_appointment,
 )
+from tests.keep_going import always
 
 pytestmark = pytest.mark.django_db
 

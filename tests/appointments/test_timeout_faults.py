@@ -14,7 +14,6 @@ from tests.appointments import state
 from tests.appointments.concurrently import held_elsewhere
 from tests.appointments.timeouts import (
     Until,
-    always,
     expire,
     logged,
     one_refused_by_the_database,
@@ -22,6 +21,7 @@ from tests.appointments.timeouts import (
     statuses,
 )
 from tests.factories import DAY, NOON, an_overdue_appointment
+from tests.keep_going import always
 
 pytestmark = pytest.mark.django_db
 

@@ -11,6 +11,7 @@ from benchmarks.failpoints.sweep import Stage, stage, sweep
 from core import clock
 from outbox import topics
 from pin_calendar import publishing
+from tests.factories import DAY
 from workers.topics import ensure
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
@@ -23,7 +24,7 @@ def on() -> Iterator[Stage]:
 
 
 def two_slots() -> Facts:
-    return {"first": scenes.a_slot()["slot"], "second": scenes.a_slot(starts_in=9 * scenes.DAY)["slot"]}
+    return {"first": scenes.a_slot()["slot"], "second": scenes.a_slot(starts_in=9 * DAY)["slot"]}
 
 
 def withdraw_both(facts: Facts) -> None:

@@ -9,11 +9,12 @@ from appointments import booking, decisions, reassignment, rescheduling
 from appointments.matrix import Verb
 from core.actors import Actor
 from pin_calendar.models import CalendarEvent
-from tests.model.machine import Machine, always
+from tests.factories import MICROSECOND
+from tests.keep_going import always
+from tests.model.machine import Machine
 from tests.model.model import DECISIONS
 from tests.model.people import (
     CLIENTS,
-    MICROSECOND,
     PLACES,
     Batch,
     acting,

@@ -14,12 +14,12 @@ from core.errors import Refused
 from ops import proof
 from pin_calendar import publishing
 from reminders.dispatch import DispatchJob
-from tests.factories import NOON
+from tests.factories import MICROSECOND, NOON
+from tests.keep_going import always
 from tests.model import stored
 from tests.model.calendar import STALE_AFTER
 from tests.model.model import Model
 from tests.model.people import (
-    MICROSECOND,
     PLACES,
     ZONES,
     Batch,
@@ -35,10 +35,6 @@ from tests.model.people import (
 from tests.model.records import LIVE_SLOT, MINUTE, Record, Slot
 
 Result = TypeVar("Result")
-
-
-def always() -> bool:
-    return True
 
 
 class Machine(RuleBasedStateMachine):

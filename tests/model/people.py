@@ -1,6 +1,5 @@
 """Who acts on the service, and what they choose from."""
 
-import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,7 +28,6 @@ CLIENTS = {
 }
 ELSEWHERE = {TENANT: OTHER_TENANT, OTHER_TENANT: TENANT}
 ZONES = ["Europe/Moscow", "Asia/Almaty"]
-MICROSECOND = datetime.timedelta(microseconds=1)
 
 places = st.sampled_from(list(PLACES))
 clients = st.sampled_from(["investor"] * 5 + list(CLIENTS))

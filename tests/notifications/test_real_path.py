@@ -24,14 +24,11 @@ from pin_calendar.diary import Draft
 from reminders.dispatch import DispatchJob
 from tests.factories import DAY, HOUR, MINUTE, TENANT, SlotFactory
 from tests.invariants import violations
+from tests.keep_going import always
 from tests.notifications.mail_server import MailServer
 from tests.notifications.people import a_person
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("group_prefix")]
-
-
-def always() -> bool:
-    return True
 
 
 @pytest.fixture

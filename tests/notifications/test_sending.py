@@ -15,6 +15,7 @@ from notifications import channels, deliveries, recording, rendering
 from notifications.deliveries import NotResendable
 from notifications.models import Delivery, Recipient
 from notifications.sending import LEASE, Sender
+from tests.keep_going import always
 from tests.notifications.mail_server import MailServer
 from tests.notifications.people import AGENT, CLIENT, NOW, example, the_usual_people
 
@@ -46,10 +47,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def always() -> bool:
-    return True
 
 
 def a_sender(watch: Watch | None = None, monotonic: Any = None) -> Sender:

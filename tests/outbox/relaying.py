@@ -11,6 +11,7 @@ from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxR
 from outbox.publish import publish
 from outbox.relay import RelayJob, RelayResult
 from tests import kafka_reader
+from tests.keep_going import always
 from tests.outbox.messages import NOON
 from tests.waiting import eventually
 
@@ -27,10 +28,6 @@ def tell(messages: Iterable[Message]) -> None:
 def own_an_xid() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_current_xact_id()")
-
-
-def always() -> bool:
-    return True
 
 
 def relay_all(relay: RelayJob, *, limit: int = 2_000, as_of: datetime.datetime = NOON) -> RelayResult:

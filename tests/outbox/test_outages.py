@@ -15,8 +15,9 @@ from outbox import kafka, topics
 from outbox.models import OutboxBlockedKey, OutboxMessage, OutboxParked, OutboxReady
 from outbox.relay import RelayJob
 from tests import kafka_reader
+from tests.keep_going import always
 from tests.outbox.messages import NOON, a_change
-from tests.outbox.relaying import always, relay_all, tell, versions
+from tests.outbox.relaying import relay_all, tell, versions
 from tests.reminders.dispatching import a_due_reminder, dispatch
 from tests.waiting import eventually
 from workers.job import JobUnavailable

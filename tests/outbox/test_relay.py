@@ -16,9 +16,10 @@ from outbox.models import OutboxMessage, OutboxReady
 from outbox.publish import SHARDS
 from outbox.relay import RelayJob
 from tests import kafka_reader
+from tests.keep_going import always
 from tests.outbox.messages import NOON, a_change
 from tests.outbox.processes import end_sessions
-from tests.outbox.relaying import TOPIC, always, heal, poison, relay_all, relay_the_rest, tell, versions
+from tests.outbox.relaying import TOPIC, heal, poison, relay_all, relay_the_rest, tell, versions
 from tests.sessions import direct
 from tests.waiting import eventually
 from workers.job import is_infrastructure_error

@@ -28,10 +28,7 @@ from tests.factories import (
     client_of,
     owner_of,
 )
-
-
-def always() -> bool:
-    return True
+from tests.keep_going import always
 
 
 def expire_overdue(*, limit: int = 200) -> TimeoutResult:

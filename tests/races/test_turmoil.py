@@ -18,7 +18,8 @@ from pin_calendar.models import AvailabilitySlot
 from tests.appointments.concurrently import together
 from tests.factories import DAY, HOUR, MINUTE, NOON, TENANT, SlotFactory, an_open_appointment, an_overdue_appointment
 from tests.invariants import violations
-from tests.races.scenes import always, dispatch_due
+from tests.keep_going import always
+from tests.races.scenes import dispatch_due
 from tests.races.story import Story
 
 pytestmark = pytest.mark.django_db(transaction=True)

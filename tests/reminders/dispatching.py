@@ -9,12 +9,9 @@ from pin_calendar.models import CalendarEvent, EventOrigin
 from reminders.dispatch import DispatchJob, DispatchResult
 from reminders.models import EventReminder, ReminderStatus
 from tests.factories import HOUR, MINUTE, NOON, EventFactory
+from tests.keep_going import always
 
 STALE_AFTER = 10 * MINUTE
-
-
-def always() -> bool:
-    return True
 
 
 def a_due_reminder(*, due_at: datetime.datetime = NOON - MINUTE, offset: int = 60, **event: Any) -> EventReminder:

@@ -17,7 +17,8 @@ from pin_calendar.models import CalendarEvent
 from reminders.dispatch import DispatchResult
 from reminders.models import EventReminder
 from tests.factories import DAY, MICROSECOND, MINUTE, NOON
-from tests.reminders.dispatching import a_due_reminder, a_job, always, dispatch
+from tests.keep_going import always
+from tests.reminders.dispatching import a_due_reminder, a_job, dispatch
 from workers.chunks import RETRIES_A_CYCLE
 
 pytestmark = pytest.mark.django_db

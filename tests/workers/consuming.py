@@ -7,6 +7,7 @@ from uuid import UUID
 
 from contracts.base import Contract, Instant
 from core.ids import new_id
+from tests.keep_going import always
 from workers.consumer import ConsumedResult, Consumer, Reaction, Received
 
 NOON = datetime.datetime(2030, 3, 14, 12, tzinfo=datetime.UTC)
@@ -56,10 +57,6 @@ class FakeConsumer(Consumer):
     def _react_to(self, note: Note, received: Received) -> None:
         self._does(note, received)
         self.seen.append(note.number)
-
-
-def always() -> bool:
-    return True
 
 
 def read_all(consumer: Consumer, *, limit: int = 1_000, keep_going: Callable[[], bool] = always) -> ConsumedResult:
