@@ -47,6 +47,16 @@ def test_a_use_case_that_dies_at_each_of_its_statements_is_done_or_not_done(on: 
     assert result.deaths > 4
 
 
+@pytest.mark.parametrize(("name", "states"), [("crm-sync, a deadline", 4), ("crm-sync, an assignee", 2)])
+def test_a_consumer_that_dies_at_each_of_its_statements_is_followed_by_one_that_does_the_rest(
+    on: Stage, name: str, states: int
+) -> None:
+    result = sweep(PATHS[name], on=on)
+
+    assert (result.faults, result.states) == ([], states)
+    assert result.deaths > 20
+
+
 def test_a_path_of_the_sweep_leads_to_everything_in_the_code_that_writes(on: Stage) -> None:
     """Who adds something that writes adds a path on which it dies, or says in LEFT_OUT why it need not."""
     ensure(topics.names())
