@@ -114,6 +114,7 @@ def _cursor(results: pq.Format) -> Any:
     it has understood of a statement that comes again. Binary results spare a regular expression an instant.
     """
     database = connections[DEFAULT_DB_ALIAS]  # looked up once: through `connection`, each attribute is a look-up
+    database.close_if_health_check_failed()  # as Django's own way to a cursor does
     database.ensure_connection()
     driver = Cursor(database.connection)
     driver.format = results
