@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from core.ids import new_id
 from dev.apache_kafka import ApacheKafka
 from dev.kafka import EmbeddedKafka
 from dev.postgres import EmbeddedPostgres
-from tests import servers
+from outbox import topics
+from tests import kafka_reader, servers
+from tests.kafka_writer import Writer
+from workers.topics import ensure
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +27,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def bootstrap() -> str:
     """The brokers of this session, as host:port."""
     return os.environ["KAFKA_BOOTSTRAP_SERVERS"]
+
+
+@pytest.fixture
+def group_prefix(bootstrap: str, settings: Any) -> str:
+    """Consumer groups of this test's own, which begin where the topics end now."""
+    ensure(topics.names())
+    prefix = f"test-{new_id()}-"
+    for name in ("notifications", "crm-sync"):
+        kafka_reader.skip_history(bootstrap, topics.names(), group=prefix + name)
+    settings.ENV = settings.ENV.model_copy(update={"kafka_consumer_group_prefix": prefix})
+    return prefix
+
+
+@pytest.fixture
+def writer(bootstrap: str, group_prefix: str) -> Writer:
+    """What it writes, those groups read."""
+    return Writer(bootstrap)
 
 
 @pytest.fixture

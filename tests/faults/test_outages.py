@@ -1,19 +1,27 @@
 """The database cuts a session, restarts or crashes under the real workers: they go on by themselves."""
 
+from contextlib import ExitStack
+
 import pytest
 from django.db import connection
 
 from appointments.models import Appointment
 from core import clock, sql
+from crm.models import Deadline
 from dev.postgres import EmbeddedPostgres
+from notifications.models import Delivery
 from reminders.models import EventReminder
 from tests import bulk, gates
 from tests.appointments import state
+from tests.faults.telling import CRM, NOTIFY, a_deadline
 from tests.gates import gate
 from tests.invariants import violations
+from tests.kafka_writer import Writer
+from tests.notifications.people import a_reminder_ahead
 from tests.processes import DISPATCH, TIMEOUT, run_to_end, running
 from tests.waiting import eventually
 from tests.workers.processes import database_url
+from workers.models import ProcessedMessage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,8 +60,11 @@ def test_a_session_that_is_cut_in_mid_cycle_costs_that_cycle_only(command, count
     assert violations() == []
 
 
-def test_a_session_that_is_cut_while_the_worker_sleeps_is_replaced_at_the_next_tick():
-    with running(TIMEOUT, "--interval=1", PIN_PROCESS_NAME=gates.NAME) as worker:
+@pytest.mark.parametrize(
+    ("command", "done", "count_left"), [(TIMEOUT, "appointment expired", pending), (DISPATCH, "reminder-sent", unsent)]
+)
+def test_a_session_that_is_cut_while_the_worker_sleeps_is_replaced_at_the_next_tick(command, done, count_left):
+    with running(command, "--interval=3", PIN_PROCESS_NAME=gates.NAME) as worker:
         slept_at = worker.wait_for_event("cycle completed")
         [(pid,)] = eventually(
             lambda: sql.fetch(
@@ -62,22 +73,31 @@ def test_a_session_that_is_cut_while_the_worker_sleeps_is_replaced_at_the_next_t
             "the worker's session is idle",
         )
         cut(pid)
-        bulk.overdue_appointments(ITEMS, as_of=clock.now())
-        worker.wait_for_event("appointment expired", after=slept_at)
-        eventually(lambda: pending() == 0, "all is done")
+        bulk.overdue_appointments(ITEMS, as_of=clock.now(), lead_passed_every=1)
+        worker.wait_for_event(done, after=slept_at)
+        eventually(lambda: count_left() == 0, "all is done")
 
+    assert "cycle failed" not in worker.events()
     assert violations() == []
 
 
 @pytest.mark.parametrize("outage", [EmbeddedPostgres.stop, EmbeddedPostgres.kill], ids=["restart", "crash"])
-def test_a_restart_of_postgresql_under_both_workers(outage, embedded_postgres: EmbeddedPostgres):
+def test_a_restart_of_postgresql_under_workers_and_consumers(
+    outage, embedded_postgres: EmbeddedPostgres, group_prefix: str, writer: Writer
+):
     bulk.overdue_appointments(ITEMS, as_of=clock.now(), lead_passed_every=1)
-    with running(TIMEOUT, "--interval=0.2") as timeout, running(DISPATCH, "--interval=0.2") as dispatch:
-        workers = (timeout, dispatch)
-        for worker in workers:
+    with ExitStack() as stack:
+        timeout, dispatch, notify, crm = workers = [
+            stack.enter_context(running(command, "--interval=0.2", KAFKA_CONSUMER_GROUP_PREFIX=group_prefix))
+            for command in (TIMEOUT, DISPATCH, NOTIFY, CRM)
+        ]
+        for worker in (timeout, dispatch):
             worker.wait_for_event("cycle completed")
+        for worker in (notify, crm):
+            worker.wait_for_event("partitions assigned")
 
         outage(embedded_postgres)
+        writer.tell(a_reminder_ahead(), a_deadline())
         failed_at = [worker.wait_for_event("cycle failed") for worker in workers]
         embedded_postgres.start()
         connection.close()
@@ -86,8 +106,10 @@ def test_a_restart_of_postgresql_under_both_workers(outage, embedded_postgres: E
         for worker, place in zip(workers, failed_at, strict=True):
             worker.wait_for_event("cycle completed", after=place)
         eventually(lambda: pending() == unsent() == 0, "all is done", timeout=20)
-        assert [worker.process.poll() for worker in workers] == [None, None]
+        assert [worker.process.poll() for worker in workers] == [None] * 4
 
+    assert (Delivery.objects.count(), Deadline.objects.count()) == (2, 1)
+    assert ProcessedMessage.objects.count() == 2
     assert violations() == []
 
 

@@ -9,11 +9,14 @@ from core import clock
 from reminders.models import EventReminder
 from tests import bulk, gates
 from tests.appointments import state
+from tests.faults.telling import CRM, NOTIFY, a_deadline
 from tests.gates import gate
 from tests.invariants import violations
-from tests.processes import DISPATCH, TIMEOUT, running, sessions
+from tests.notifications.people import a_reminder_ahead
+from tests.processes import DISPATCH, TIMEOUT, run_here, running, sessions
 from tests.waiting import eventually
 from tests.workers.processes import Worker
+from workers.models import ProcessedMessage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,6 +46,16 @@ def test_asleep(command):
         assert stop(worker) == 0
 
     assert worker.events()[-1] == "worker stopped"
+
+
+@pytest.mark.parametrize("command", [NOTIFY, CRM])
+def test_a_consumer_asleep(command, group_prefix):
+    with running(command, "--interval=300", KAFKA_CONSUMER_GROUP_PREFIX=group_prefix) as worker:
+        worker.wait_for_event("partitions assigned")
+
+        assert stop(worker) == 0
+
+    assert worker.events()[-2:] == ["worker stopped", "partitions revoked"]
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,26 @@ def test_at_work_the_item_in_hand_is_committed_and_no_other_begun(command, flags
     assert count_done() == done
     assert len(state.told()) == (2 * done if command == TIMEOUT else done)
     assert worker.events(level="error") == []
+    assert violations() == []
+
+
+@pytest.mark.parametrize(("command", "a_message"), [(NOTIFY, a_reminder_ahead), (CRM, a_deadline)])
+def test_a_consumer_at_work_ends_with_the_message_in_hand_and_its_heir_begins_with_the_next(
+    command, a_message, group_prefix, writer
+):
+    writer.tell(a_message(), a_message(), a_message())
+    group = {"KAFKA_CONSUMER_GROUP_PREFIX": group_prefix}
+
+    with gate("INSERT processed_messages", visit=2) as closed, running(command, **group, **PATIENT) as worker:
+        closed.wait_until_reached()
+        worker.process.send_signal(signal.SIGTERM)
+        closed.open()
+        assert worker.end(timeout=LIMIT_SECONDS) == 0
+
+    assert ProcessedMessage.objects.count() == 2
+    assert worker.events(level="error") == []
+    heir = run_here(command)
+    assert (heir["handledCount"], heir["repeatedCount"]) == (1, 0)
     assert violations() == []
 
 

@@ -1,15 +1,11 @@
 """Real consumers: killed, sharing the work, without broker or mail server. Nothing is lost, nobody is told twice."""
 
-import datetime
 from collections import Counter
 from contextlib import ExitStack
 
 import pytest
 
-from contracts.base import Message
-from contracts.calendar import ReminderDue
 from core import clock, sql
-from core.ids import new_id
 from dev.apache_kafka import ApacheKafka
 from dev.kafka import EmbeddedKafka
 from notifications.models import Delivery
@@ -18,7 +14,7 @@ from tests import gates
 from tests.gates import gate
 from tests.kafka_writer import Writer
 from tests.notifications.mail_server import MailServer
-from tests.notifications.people import example, the_usual_people
+from tests.notifications.people import a_reminder_ahead, the_usual_people
 from tests.processes import running, sessions
 from tests.waiting import eventually
 from workers.models import ProcessedMessage
@@ -27,12 +23,7 @@ from workers.topics import ensure
 pytestmark = pytest.mark.django_db(transaction=True)
 
 COMMAND = "run_notifications"
-AHEAD = clock.now() + datetime.timedelta(days=1)
-
-
-def a_reminder() -> Message:
-    reminder: Message = example(ReminderDue, reminder_id=new_id(), event_id=new_id(), start_at=AHEAD)
-    return reminder
+STOP_SECONDS = 5  # what the documentation promises
 
 
 def environment(mails: MailServer, group_prefix: str, **over: str) -> dict[str, str]:
@@ -59,7 +50,7 @@ def test_kill_between_the_effect_and_the_commit_of_its_offset(
     mails: MailServer, group_prefix: str, writer: Writer
 ) -> None:
     the_usual_people()
-    writer.tell(a_reminder(), a_reminder(), a_reminder())
+    writer.tell(a_reminder_ahead(), a_reminder_ahead(), a_reminder_ahead())
     env = environment(mails, group_prefix, PIN_PROCESS_NAME=gates.NAME, DATABASE_LOCK_TIMEOUT_MS="0")
     with gate("INSERT processed_messages", visit=3) as closed, running(COMMAND, **env) as worker:
         closed.wait_until_reached()
@@ -78,7 +69,7 @@ def test_kill_between_a_sending_and_its_note_repeats_it_under_the_same_message_i
     mails: MailServer, group_prefix: str, writer: Writer
 ) -> None:
     the_usual_people()
-    writer.tell(a_reminder())
+    writer.tell(a_reminder_ahead())
     env = environment(mails, group_prefix, PIN_PROCESS_NAME=gates.NAME, DATABASE_LOCK_TIMEOUT_MS="0")
     with gate("UPDATE deliveries", visit=2) as closed, running(COMMAND, **env) as worker:
         session = closed.wait_until_reached()
@@ -103,18 +94,18 @@ def test_three_consumers_share_come_and_go(mails: MailServer, group_prefix: str,
     with ExitStack() as stack:
         first = stack.enter_context(running(COMMAND, **env))
         for _ in range(20):
-            writer.tell(a_reminder(), partition=None)
+            writer.tell(a_reminder_ahead(), partition=None)
         second, third = (stack.enter_context(running(COMMAND, **env)) for _ in range(2))
         for worker in (second, third):
             worker.wait_for_event("partitions assigned")
         for _ in range(20):
-            writer.tell(a_reminder(), partition=None)
+            writer.tell(a_reminder_ahead(), partition=None)
         all_told(mails, 40)  # what is being sent when its sender dies waits for the end of its lease, minutes away
         first.process.kill()
         for _ in range(20):
-            writer.tell(a_reminder(), partition=None)
+            writer.tell(a_reminder_ahead(), partition=None)
         second.process.terminate()
-        assert second.end(timeout=20) == 0
+        assert second.end(timeout=STOP_SECONDS) == 0
         all_told(mails, 60)
         assert "delivery recorded" in third.events()
         assert not second.events(level="error") + third.events(level="error")
@@ -126,9 +117,9 @@ def test_a_mail_server_that_was_away_and_is_slow_gets_every_mail_once(
     the_usual_people()
     mails.stop()
     with running(COMMAND, **environment(mails, group_prefix)) as worker:
-        writer.tell(a_reminder(), a_reminder())
+        writer.tell(a_reminder_ahead(), a_reminder_ahead())
         worker.wait_for_event("channel unreachable")
-        writer.tell(a_reminder())
+        writer.tell(a_reminder_ahead())
         eventually(lambda: Delivery.objects.count() == 6, "the reading goes on meanwhile", timeout=20)
         mails.delay_seconds = 0.3
         mails.start()
@@ -139,14 +130,14 @@ def test_a_broker_that_restarts_is_read_on(
     mails: MailServer, group_prefix: str, writer: Writer, embedded_kafka: EmbeddedKafka | ApacheKafka
 ) -> None:
     the_usual_people()
-    writer.tell(a_reminder())
+    writer.tell(a_reminder_ahead())
     with running(COMMAND, **environment(mails, group_prefix)) as worker:
         all_told(mails, 1)
         embedded_kafka.stop()
         worker.wait_for_event("cycle failed")
         embedded_kafka.start()
         ensure(topics.names())
-        Writer(embedded_kafka.bootstrap_servers).tell(a_reminder())
+        Writer(embedded_kafka.bootstrap_servers).tell(a_reminder_ahead())
         all_told(mails, 2)
         worker.process.terminate()
-        assert worker.end(timeout=20) == 0
+        assert worker.end(timeout=STOP_SECONDS) == 0
