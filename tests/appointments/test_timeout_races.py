@@ -17,6 +17,7 @@ from tests.appointments import state
 from tests.appointments.concurrently import together
 from tests.appointments.timeouts import expire, statuses
 from tests.factories import NOON, an_overdue_appointment, client_of, owner_of
+from tests.invariants import violations
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,6 +41,7 @@ def test_instances_that_run_at_once_expire_each_item_once_with_one_pair_of_messa
         ("pin.calendar.event-status-changed.v1", 160, 160),
     ]
     assert sql.fetch("SELECT DISTINCT version FROM appointments") == [(2,)]
+    assert violations() == []
 
 
 def test_of_a_confirm_and_the_worker_one_wins_whole() -> None:
@@ -56,6 +58,7 @@ def test_of_a_confirm_and_the_worker_one_wins_whole() -> None:
             assert (status, result.expired_count) == ("Confirmed", 0)
     transitions = sql.fetch("SELECT count(*) FROM audit_log WHERE aggregate = 'Appointment'")
     assert transitions == [(ROUNDS,)]
+    assert violations() == []
 
 
 def test_of_a_cancel_a_decline_and_the_worker_one_wins_and_its_messages_alone_are_told() -> None:
@@ -71,6 +74,7 @@ def test_of_a_cancel_a_decline_and_the_worker_one_wins_and_its_messages_alone_ar
     assert len(told) == len(set(told)) == ROUNDS
     assert sum(statuses().values()) == ROUNDS
     assert "Pending" not in statuses()
+    assert violations() == []
 
 
 def test_a_booking_that_races_the_release_has_the_slot_after_it_or_not_at_all() -> None:
@@ -88,3 +92,4 @@ def test_a_booking_that_races_the_release_has_the_slot_after_it_or_not_at_all() 
             assert overdue.slot.status == "Available"
         else:
             assert (booked.status, overdue.slot.status) == ("Pending", "Booked")
+    assert violations() == []

@@ -7,6 +7,7 @@ from core import clock
 from reminders.models import EventReminder
 from tests import bulk, gates
 from tests.appointments import state
+from tests.faults.telling import assert_relayed_whole
 from tests.gates import gate
 from tests.invariants import violations
 from tests.processes import DISPATCH, TIMEOUT, run_here, running, sessions
@@ -45,7 +46,7 @@ def kill_at(point: str, *, visit: int, command: str, flags: tuple[str, ...]) -> 
         ("COMMIT outbox_ready", 1, 4, 4),
     ],
 )
-def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size, done):
+def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size, done, bootstrap):
     bulk.overdue_appointments(ITEMS, as_of=clock.now())
     flags = ("--drain", f"--chunk-size={chunk_size}")
 
@@ -59,6 +60,7 @@ def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size
     assert Appointment.objects.filter(status="Expired").count() == ITEMS
     assert sorted(state.topics()) == ["appointment-cancelled"] * ITEMS + ["event-status-changed"] * ITEMS
     assert violations() == []
+    assert_relayed_whole(bootstrap)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_the_timeout_worker_is_killed_and_started_again(point, visit, chunk_size
         ("INSERT job_runs", 1, 2 * ITEMS),
     ],
 )
-def test_the_dispatcher_is_killed_and_started_again(point, visit, done):
+def test_the_dispatcher_is_killed_and_started_again(point, visit, done, bootstrap):
     bulk.overdue_appointments(ITEMS, as_of=clock.now(), lead_passed_every=1)
 
     kill_at(point, visit=visit, command=DISPATCH, flags=("--once", "--batch-size=4"))
@@ -84,3 +86,4 @@ def test_the_dispatcher_is_killed_and_started_again(point, visit, done):
     assert EventReminder.objects.filter(status="Sent").count() == 2 * ITEMS
     assert state.topics() == ["reminder-due"] * 2 * ITEMS
     assert violations() == []
+    assert_relayed_whole(bootstrap)

@@ -130,3 +130,4 @@ def test_a_reminder_that_a_move_has_deleted_is_never_sent():
     assert "reminder-due" not in state.topics()
     pending = EventReminder.objects.filter(status="Pending").order_by("due_at")
     assert list(pending.values_list("due_at", flat=True)) == [NOON + DAY, NOON + 2 * DAY - HOUR]
+    assert violations() == []
