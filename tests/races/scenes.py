@@ -63,6 +63,9 @@ class Scene:
     def complete(self) -> Change:
         return self._decide(Verb.COMPLETE, owner_of(self.appointment))
 
+    def no_show(self) -> Change:
+        return self._decide(Verb.NO_SHOW, owner_of(self.appointment))
+
     def reschedule(self) -> Change:
         return rescheduling.reschedule(
             self.appointment.id, self.further_slot_id, actor=client_of(self.appointment), as_of=NOON
@@ -80,6 +83,10 @@ class Scene:
     def book(self) -> Facts:
         """Another client asks for the appointment's own slot."""
         return booking.book(self.appointment.slot_id, actor=Actor.user(new_id()), as_of=NOON)
+
+    def book_further(self) -> Facts:
+        """Another client asks for the owner's further slot."""
+        return booking.book(self.further_slot_id, actor=Actor.user(new_id()), as_of=NOON)
 
     def edit(self) -> object:
         """The owner wants another reminder."""

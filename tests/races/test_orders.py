@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from appointments.booking import SlotTaken
+from appointments.models import Appointment
 from reminders.models import EventReminder
 from tests.appointments import state
 from tests.appointments.concurrently import held_elsewhere
@@ -72,18 +73,24 @@ ORDERS = [
     Order("lapsing", "confirm", "reassign", "Confirmed", "moved 1", "Confirmed", 1),
     Order("lapsing", "reassign", "decline", "moved 1", "NotFound", "Expired", 0),
     Order("lapsing", "decline", "reassign", "Declined", "moved 0", "Declined", 0),
+    Order("lapsing", "reassign", "cancel_by_owner", "moved 1", "NotFound", "Expired", 0),
+    Order("lapsing", "cancel_by_owner", "reassign", "Cancelled", "moved 0", "Cancelled", 0),
     Order("lapsing", "reassign", "cancel_by_client", "moved 1", "Cancelled", "Cancelled", 0),
     Order("lapsing", "cancel_by_client", "reassign", "Cancelled", "moved 0", "Cancelled", 0),
     Order("lapsing", "reassign", "reschedule", "moved 1", "Busy", "Expired", 0),
     Order("lapsing", "reschedule", "reassign", "Pending", "moved 1", "Pending", 0),
     Order("lapsing", "reassign", "edit", "moved 1", "NotFound", "Expired", 0),
     Order("lapsing", "edit", "reassign", "Event", "moved 1", "Expired", 0),
+    Order("lapsing", "reassign", "retitle", "moved 1", "NotFound", "Expired", 0),
+    Order("lapsing", "retitle", "reassign", "Event", "moved 1", "Expired", 0),
     Order("lapsing", "reassign", "reassign", "moved 1", "moved 0", "Expired", 0),
     Order("tomorrow", "timeout", "book", EXPIRED, "Pending", "Expired", 0),
     Order("in progress", "complete", "dispatch", "Completed", UNSENT, "Completed", 0),
     Order("in progress", "dispatch", "complete", SENT, "Completed", "Completed", 1),
     Order("in progress", "complete", "reassign", "Completed", "moved 0", "Completed", 0),
     Order("in progress", "reassign", "complete", "moved 1", "NotFound", "Confirmed", 1),
+    Order("in progress", "no_show", "reassign", "NoShow", "moved 0", "NoShow", 0),
+    Order("in progress", "reassign", "no_show", "moved 1", "NotFound", "Confirmed", 1),
     Order("in progress", "reassign", "dispatch", "moved 1", UNSENT, "Confirmed", 1),
     Order("in progress", "dispatch", "reassign", SENT, "moved 1", "Confirmed", 1),
 ]
@@ -102,6 +109,22 @@ def test_whoever_commits_first_wins(order):
     assert stage.status == order.status
     sent = EventReminder.objects.filter(status="Sent").count()
     assert (sent, state.topics().count("reminder-due")) == (order.sent, order.sent)
+    assert story.lies() == []
+    assert violations() == []
+
+
+@pytest.mark.parametrize("acts", [("book_further", "reassign"), ("reassign", "book_further")], ids=" then ".join)
+def test_a_request_beside_a_reassignment_stays_with_the_owner_of_its_slot(acts):
+    scene = SCENES["lapsing"]()
+    owner_id = scene.appointment.owner_user_id
+    story = Story()
+
+    outcomes = in_order(*[getattr(scene, act) for act in acts])
+
+    assert {said(outcome) for outcome in outcomes} == {"Pending", "moved 1"}
+    request, moved = Appointment.objects.get(slot_id=scene.further_slot_id), scene.appointment
+    moved.refresh_from_db()
+    assert (request.owner_user_id, moved.owner_user_id) == (owner_id, scene.colleague_id)
     assert story.lies() == []
     assert violations() == []
 
