@@ -1,4 +1,4 @@
-"""Every fault and race test ends with this."""
+"""What the tests of the domain's faults and races end with."""
 
 from core import clock
 from ops import proof
