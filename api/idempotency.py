@@ -47,6 +47,7 @@ def once(
             return change()
     if not _KEY.fullmatch(key):
         raise BadRequestValues([Fault(HEADER, "must be 1 to 255 visible ASCII characters", "header")])
+    # Ids may come in capitals; of a path that takes a key nothing else has a case.
     asked = hashlib.sha256(
         orjson.dumps([request.path.lower(), request.data or {}], option=orjson.OPT_SORT_KEYS)
     ).hexdigest()

@@ -15,13 +15,15 @@ from audit import log as audit_log
 from audit.log import Line
 from audit.models import Aggregate
 from contracts.calendar import AppointmentReassigned
-from core import advisory, sql
+from core import advisory, logs, sql
 from core.actors import Actor, ActorKind
 from core.correlation import correlation_id
 from core.database import constraint_name
-from core.errors import InvalidField, NotFound, Refused
+from core.errors import Inconsistent, InvalidField, NotFound, Refused
 from outbox.publish import publish
 from pin_calendar import events, slots
+
+log = logs.get(__name__)
 
 VERB = "reassign"
 
@@ -56,9 +58,9 @@ def hand_over(
 ) -> Reassignment:
     """Move all that is open and has not ended, in the caller's transaction; the reminders keep their rows.
 
-    By a person a conflict refuses the whole (ReassignmentRefused); by the system (the CRM) the conflicting appointments
-    stay and are recorded. Raises NotFound for whom it is not to decide, InvalidField for the same owner twice, Busy,
-    Inconsistent for a slot or an event that is not as the matrix expects.
+    By a person a conflict refuses the whole (ReassignmentRefused), and so does a slot or an event that is not as the
+    matrix expects (Inconsistent); by the system (the CRM) such appointments stay and are recorded. Raises NotFound for
+    whom it is not to decide, InvalidField for the same owner twice, Busy.
     """
     if not (actor.is_system or (actor.kind is not ActorKind.USER and actor.acts_for_owner(from_owner_id, tenant_id))):
         raise NotFound(f"there is no tenant {tenant_id}")
@@ -72,17 +74,18 @@ def hand_over(
         if case.appointment.status in LIVE and case.appointment.owner_user_id == from_owner_id
     ]
     conflicting = _conflicts([case.slot.id for case in cases], to_owner_id=to_owner_id)
-    staying = [case for case in cases if case.slot.id in conflicting]
-    moving = [case for case in cases if case.slot.id not in conflicting]
+    moving: list[Case] = []
+    staying: list[Case] = []
+    for case in cases:
+        stays = case.slot.id in conflicting or _is_broken(case, actor=actor)
+        (staying if stays else moving).append(case)
     if staying and not actor.is_system:
         ids = [str(case.appointment.id) for case in staying]
         raise ReassignmentRefused(f"{len(ids)} appointments overlap live slots of {to_owner_id}", conflicts=ids)
-    for case in moving:
-        lifecycle.expect_live_cascade(case)
+    kept = {case.event.id for case in staying}
     deadline_events = events.lock_deadlines(tenant_id=tenant_id, owner_user_id=from_owner_id, as_of=as_of)
-    event_changes = [
-        events.edit(event, owner_user_id=to_owner_id) for event in [*(c.event for c in moving), *deadline_events]
-    ]
+    moving_events = [*(case.event for case in moving), *(event for event in deadline_events if event.id not in kept)]
+    event_changes = [events.edit(event, owner_user_id=to_owner_id) for event in moving_events]
     try:
         _move(moving, to_owner_id=to_owner_id, as_of=as_of)
     except IntegrityError as error:
@@ -125,6 +128,18 @@ def _live_appointment_ids(tenant_id: UUID, owner_user_id: UUID, *, as_of: dateti
         [tenant_id, owner_user_id, as_of],
     )
     return [appointment_id for (appointment_id,) in found]
+
+
+def _is_broken(case: Case, *, actor: Actor) -> bool:
+    """Whether its slot or event is not its own: an error of this one, for which the CRM's others do not wait."""
+    try:
+        lifecycle.expect_live_cascade(case)
+    except Inconsistent as error:
+        if not actor.is_system:
+            raise
+        log.error("item failed", appointment_id=case.appointment.id, exc_info=error)
+        return True
+    return False
 
 
 def _conflicts(slot_ids: Sequence[UUID], *, to_owner_id: UUID) -> set[UUID]:

@@ -71,9 +71,12 @@ class Environment(BaseSettings):
         _DEVELOPMENT_HOSTS, description="Host names that the web answers to, by commas; must be set in production."
     )
     database_url: PostgresDsn = Field(
-        description="PostgreSQL 16 or later, as postgresql://user:password@host:port/name; more hosts by commas."
+        description="PostgreSQL 16 or later, as postgresql://user:password@host:port/name; more hosts by commas, "
+        "with ?target_session_attrs=read-write, so that a standby is passed over."
     )
-    database_connect_timeout_seconds: int = Field(3, ge=1, le=60, description="Limit for opening a connection.")
+    database_connect_timeout_seconds: int = Field(
+        3, ge=1, le=60, description="Limit for opening a connection, of each host."
+    )
     database_statement_timeout_ms: int = Field(30_000, ge=0, description="Limit of one statement; 0 is none.")
     database_lock_timeout_ms: int = Field(5_000, ge=0, description="Longest wait for a lock; 0 is no limit.")
     database_prepare_threshold: int = Field(

@@ -65,9 +65,7 @@ class AssigneeChange(models.Model):
     to_owner_user_id = models.UUIDField()
     moved_appointments = models.IntegerField()
     moved_events = models.IntegerField()
-    conflicts = models.IntegerField(
-        help_text="appointments that stayed: their slots overlap live ones of the new owner"
-    )
+    conflicts = models.IntegerField(help_text="appointments that stayed")
     created_at = models.DateTimeField()
 
     class Meta:

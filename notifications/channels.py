@@ -21,7 +21,7 @@ from notifications.models import Recipient
 
 _FIRST_PERMANENT = 500
 _CLOSING = 421
-_TOO_LARGE = frozenset({452, 552})
+_TOO_LARGE = 552
 
 
 class Unreachable(Exception):
@@ -87,7 +87,7 @@ class Email:
             [(code, said)] = error.recipients.values()
             raise self._rejection(code, said, to=to) from error
         except smtplib.SMTPSenderRefused as error:
-            if error.smtp_code in _TOO_LARGE:
+            if error.smtp_code == _TOO_LARGE:
                 raise self._rejection(error.smtp_code, error.smtp_error, to=to) from error
             self.close()  # it will not take mail from us at all, whatever the delivery
             raise Unreachable(f"{type(error).__name__} {error.smtp_code}") from error

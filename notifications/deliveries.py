@@ -29,7 +29,7 @@ def is_resendable(delivery: Delivery) -> bool:
 
 
 def version_of(delivery: Delivery) -> str:
-    """Another after each change of the delivery."""
+    """Another after each note and each resending; a lease alone leaves it."""
     return str(delivery.updated_at)
 
 

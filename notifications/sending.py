@@ -171,11 +171,14 @@ def _note(
 ) -> bool:
     """False when the delivery is another's by now: its attempts, which rise with each lease, tell.
 
-    That it was sent is noted all the same, so that who has it now is the last one to send it.
+    That it was sent is noted all the same, whatever the other has noted, so that it is sent no more.
     """
     as_of = clock.now()
-    still_open = Delivery.objects.filter(id=delivery.id, status=Status.PENDING)
-    ours = still_open if status is Status.SENT else still_open.filter(attempts=delivery.attempts)
+    row = Delivery.objects.filter(id=delivery.id)
+    if status is Status.SENT:
+        ours = row.exclude(status=Status.SENT)
+    else:
+        ours = row.filter(status=Status.PENDING, attempts=delivery.attempts)
     delivery.attempts = delivery.attempts if attempts is None else attempts
     delivery.status = status
     delivery.next_attempt_at = next_attempt_at

@@ -13,7 +13,7 @@ from backoffice import columns, show
 from backoffice.filters import Question, Rows, one_of
 from backoffice.records import RecordAdmin
 from core import sql
-from workers.models import JobRun, Outcome, ProcessedMessage
+from workers.models import SLOW_MS, JobRun, Outcome, ProcessedMessage
 
 DAY = datetime.timedelta(days=1)
 
@@ -47,8 +47,8 @@ def _failed_any(rows: Rows, as_of: datetime.datetime) -> Rows:
 
 
 def _slow(rows: Rows, as_of: datetime.datetime) -> Rows:
-    """A row of several cycles says how long they took in all."""
-    return rows.filter(duration_ms__gt=10_000, counts__cycles__isnull=True)
+    """A row of several cycles says how long they took in all; a slow one is never among them."""
+    return rows.filter(duration_ms__gt=SLOW_MS, counts__cycles__isnull=True)
 
 
 def _counts(_run: JobRun, counts: dict[str, int]) -> str:

@@ -10,6 +10,8 @@ from django.db.models import Q
 from core.indexes import Index
 
 _PURGE_BATCH = 5_000
+SLOW_MS = 10_000
+"""A cycle that took longer has a row of its own."""
 
 
 class Outcome(models.TextChoices):

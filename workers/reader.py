@@ -114,7 +114,9 @@ class Reader:
     def _rewind(self, consumer: Consumer, undone: Sequence[Record]) -> bool:
         """Whether all of it will be fetched again. This asks no broker, so it works while Kafka is away."""
         is_rewound = True
-        for place, offset in {record.place: record.offset for record in reversed(undone)}.items():
+        first = {record.place: record.offset for record in reversed(undone)}
+        self._fetched = [record for record in self._fetched if record.place not in first]
+        for place, offset in first.items():
             if place not in self._at_end:
                 continue  # another member's by now, which begins at the committed offset
             self._at_end[place] = False

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from core import clock, logs
 from workers.job import CycleResult, Job
-from workers.models import JobRun, Outcome
+from workers.models import SLOW_MS, JobRun, Outcome
 
 log = logs.get(__name__)
 
@@ -110,7 +110,7 @@ class Reporter:
                 return
             run = self._run_of(turn)
             run.save(force_insert=True)
-            is_shared = not self._job.records_idle_cycles and turn.outcome is Outcome.SUCCEEDED
+            is_shared = not self._job.records_idle_cycles and _is_summed_up(turn)
             self._shared = run if is_shared else None
         except Exception as error:  # the work is done and told in the log; a missing row must not undo it
             log.warning("job run not recorded", run_id=str(turn.run_id), error=sentence(error))
@@ -118,7 +118,7 @@ class Reporter:
     def _add(self, turn: Turn) -> bool:
         """To the row of the last cycles, while there is one that takes it: durations and counts add up."""
         run = self._shared
-        if run is None or turn.outcome is not Outcome.SUCCEEDED or turn.as_of - run.started_at >= _SUMMED_UP:
+        if run is None or not _is_summed_up(turn) or turn.as_of - run.started_at >= _SUMMED_UP:
             return False
         run.duration_ms += turn.duration_ms
         added = {name: run.counts[name] + count for name, count in _counts(turn).items()}
@@ -145,6 +145,11 @@ class Reporter:
                 self._job_metrics.refresh(as_of)
         except Exception as error:  # metrics that are late must not fail a cycle that succeeded
             log.warning("metrics not refreshed", error=sentence(error))
+
+
+def _is_summed_up(turn: Turn) -> bool:
+    """What failed, and what was slow, has a row of its own, by which people find it."""
+    return turn.outcome is Outcome.SUCCEEDED and turn.duration_ms <= SLOW_MS
 
 
 def _counts(turn: Turn) -> dict[str, int]:

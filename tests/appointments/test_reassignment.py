@@ -214,23 +214,31 @@ def test_a_conflict_is_recorded_once_however_often_the_crm_asks_and_resolved_whe
     assert ("Conflict", "resolve", "Open", "Resolved") in state.audited()
 
 
-@pytest.mark.parametrize("by", [Actor.system(), Actor.operator()])
 @pytest.mark.parametrize(
-    "broken",
+    "break_it",
     [
         "UPDATE availability_slots SET status = 'Withdrawn'",
         "UPDATE calendar_events SET origin = 'CrmDeadline', end_at = start_at",
     ],
 )
-def test_a_live_appointment_with_a_slot_or_an_event_that_is_not_its_own_moves_nothing(broken: str, by: Actor) -> None:
-    of_anna()
-    sql.execute(broken)
+def test_a_slot_or_an_event_that_is_not_its_own_is_an_error_of_that_appointment(
+    break_it: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = of_anna()
+    sql.execute(break_it)
+    whole = of_anna(start_at=NOON + 4 * DAY)
     before = state.everything()
 
     with pytest.raises(Inconsistent, match=r"not Booked|of origin CrmDeadline"):
-        from_anna_to_boris(actor=by)
-
+        from_anna_to_boris(actor=Actor.operator())
     assert state.everything() == before
+
+    moved = from_anna_to_boris(actor=Actor.system())
+    assert moved == Reassignment((whole.id,), (whole.calendar_event_id,), (broken.id,))
+    assert owners(broken) == ({ANNA}, {1})
+    assert owners(whole) == ({BORIS}, {2})
+    assert ReassignmentConflict.objects.get().appointment_id == broken.id
+    assert "item failed" in capsys.readouterr().err
 
 
 def test_a_slot_back_to_back_or_no_longer_live_is_no_conflict() -> None:

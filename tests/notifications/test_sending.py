@@ -149,8 +149,9 @@ def test_a_permanent_refusal_parks_at_once(reminded: MailServer, where: str) -> 
     assert (parked.status, parked.attempts, parked.error) == ("parked", 1, "550 no such mailbox")
 
 
-def test_a_server_that_takes_no_mail_of_ours_is_away_whatever_the_delivery(reminded: MailServer) -> None:
-    reminded.refusals["mail"] = "530 5.7.0 Authentication required"
+@pytest.mark.parametrize("answer", ["530 5.7.0 Authentication required", "452 4.3.1 Insufficient system storage"])
+def test_a_server_that_takes_no_mail_of_ours_is_away_whatever_the_delivery(reminded: MailServer, answer: str) -> None:
+    reminded.refusals["mail"] = answer
 
     assert send() == {"unreachable": 1}
     assert states() == [("pending", 0), ("pending", 0)]
@@ -199,8 +200,9 @@ def test_who_sends_after_their_lease_undoes_nothing_of_who_has_it_now(
     assert "delivery lease lost" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("answer", "noted"), [("450 mailbox busy", "retried"), ("550 no such mailbox", "parked")])
 def test_what_a_late_sender_has_sent_is_not_sent_by_the_next_one(
-    reminded: MailServer, monkeypatch: pytest.MonkeyPatch
+    reminded: MailServer, monkeypatch: pytest.MonkeyPatch, answer: str, noted: str
 ) -> None:
     Delivery.objects.filter(recipient_user_id=AGENT).delete()
     opened, late = channels.Email._opened, [True]
@@ -209,8 +211,8 @@ def test_what_a_late_sender_has_sent_is_not_sent_by_the_next_one(
         if late:
             late.clear()
             make_due()
-            reminded.refusals["client@example.test"] = "450 mailbox busy"
-            assert send() == {"retried": 1}
+            reminded.refusals["client@example.test"] = answer
+            assert send() == {noted: 1}
             reminded.refusals.clear()
         return opened(channel)
 
@@ -219,6 +221,7 @@ def test_what_a_late_sender_has_sent_is_not_sent_by_the_next_one(
     assert send() == {"sent": 1}
     make_due()
     assert send() == {}
+    assert [status for status, _ in states()] == ["sent"]
 
 
 def test_an_address_that_is_none_parks_and_the_other_is_served(reminded: MailServer) -> None:

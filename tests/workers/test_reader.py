@@ -138,6 +138,17 @@ def test_what_is_undone_is_fetched_again_although_kafka_went_away_meanwhile(clie
     assert clients[0].committed_offsets == {A: 1}  # what could not be committed then is now
 
 
+def test_what_is_undone_comes_before_what_was_fetched_behind_it(clients: list[Client]) -> None:
+    QUEUE.extend([*(Message(A, offset) for offset in range(3)), Message(B, -1, _NO_RIGHT), Message(A, 3)])
+    reading = Reader(group="fake", topics=[A, B])
+    with pytest.raises(JobUnavailable):
+        reading.fetch(10, wait_seconds=0)
+
+    reading.settle(reading.fetch(1, wait_seconds=0))
+
+    assert _fetched(reading) == [(A, 0), (A, 1), (A, 2), (A, 3)]
+
+
 def test_who_cannot_rewind_leaves_the_group_and_begins_at_what_is_committed(clients: list[Client]) -> None:
     QUEUE.extend(Message(A, offset) for offset in range(3))
     reading = Reader(group="fake", topics=[A])

@@ -63,21 +63,25 @@ def test_cycles_of_a_busy_ticker_share_a_row_for_ten_seconds() -> None:
     reporter = Reporter(job, registry=CollectorRegistry())
     start = clock.now()
 
-    def report(seconds: float, *, outcome: Outcome = Outcome.SUCCEEDED) -> None:
+    def report(seconds: float, *, outcome: Outcome = Outcome.SUCCEEDED, taking: float = 0.2) -> None:
         as_of = start + datetime.timedelta(seconds=seconds)
         result = FakeResult(done_count=3, failed_count=1)
-        reporter.finished(Turn(run_id=new_id(), as_of=as_of, duration_seconds=0.2, outcome=outcome, result=result))
+        reporter.finished(Turn(run_id=new_id(), as_of=as_of, duration_seconds=taking, outcome=outcome, result=result))
 
     for seconds in (0, 4, 9.9, 10, 11):
         report(seconds)
     report(12, outcome=Outcome.FAILED)
     report(13)
+    report(14, taking=40)
+    report(15)
 
     rows = JobRun.objects.order_by("started_at").values_list("counts", "duration_ms", "outcome")
     assert list(rows) == [
         ({"cycles": 3, "doneCount": 9, "failedCount": 3}, 600, Outcome.SUCCEEDED),
         ({"cycles": 2, "doneCount": 6, "failedCount": 2}, 400, Outcome.SUCCEEDED),
         ({"doneCount": 3, "failedCount": 1}, 200, Outcome.FAILED),
+        ({"doneCount": 3, "failedCount": 1}, 200, Outcome.SUCCEEDED),
+        ({"doneCount": 3, "failedCount": 1}, 40_000, Outcome.SUCCEEDED),
         ({"doneCount": 3, "failedCount": 1}, 200, Outcome.SUCCEEDED),
     ]
 
