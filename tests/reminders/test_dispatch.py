@@ -27,6 +27,7 @@ from tests.reminders.dispatching import (
     a_reminder_of,
     dispatch,
     due_entries_read,
+    scan_tables,
     statuses,
     walk_indexes,
 )
@@ -117,6 +118,16 @@ def test_after_two_days_away_yesterdays_meetings_are_skipped_and_tomorrows_sent_
     [(_, message)] = told()
     assert message["reminderId"] == str(tomorrow.id)
     assert dispatch() == DispatchResult()
+
+
+@pytest.mark.parametrize("limit", [1, 4, 500])
+def test_the_oldest_goes_first_whatever_plan_postgresql_finds(limit: int):
+    younger_first = [a_due_reminder(due_at=NOON - minutes * MINUTE, offset=600) for minutes in range(1, 8)]
+    scan_tables()
+
+    dispatch(limit=limit)
+
+    assert [payload["reminderId"] for _, payload in told()] == [str(reminder.id) for reminder in younger_first[::-1]]
 
 
 def test_a5_a_backlog_goes_out_in_one_run_batch_after_batch_oldest_first():
