@@ -1,6 +1,7 @@
 """`make mutants`: what it counts as killed, and when it ends well. Its operators check their examples at each run."""
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -82,3 +83,15 @@ def test_what_is_planned_and_justified_exists() -> None:
         path for path in (*PLAN, *(test for tests in PLAN.values() for test in tests)) if not (ROOT / path).exists()
     ] == []
     assert {module for module, *_ in check.justified()} <= PLAN.keys()
+
+
+def test_the_page_and_the_code_are_those_of_the_reasons() -> None:
+    text, given = document.DOCUMENT.read_text(), check.justified()
+    counts = Counter(module for module, *_ in given)
+
+    rows = re.findall(r"^\| `(.+?)` \| (\d+) \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    assert {module: (int(made) - int(killed), int(reasons)) for module, made, killed, reasons in rows} == {
+        module: (counts[module], counts[module]) for module in PLAN
+    }
+    assert all(f"`{was}` → `{becomes}`" in text for _, _, was, becomes in given)
+    assert [was for module, _, was, _ in given if was not in (ROOT / module).read_text()] == []
