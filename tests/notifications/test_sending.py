@@ -3,6 +3,7 @@
 import datetime
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -177,22 +178,30 @@ def test_a_server_that_closes_the_connection_with_its_answer_costs_nobody_else_a
     assert set(Delivery.objects.exclude(error="").values_list("error", flat=True)) == {reminded.refusals[where]}
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """The next sender's lease runs out before it sends, and this happens."""
+    opened, acts = channels.Email._opened, [act]
+
+    def open_after_the_lease(channel: channels.Email) -> Any:
+        if acts:
+            make_due()
+            acts.pop()()
+        return opened(channel)
+
+    monkeypatch.setattr(channels.Email, "_opened", open_after_the_lease)
+
+
 @pytest.mark.parametrize("answer", ["250 OK", "550 no such mailbox", "450 mailbox busy"])
 def test_who_sends_after_their_lease_undoes_nothing_of_who_has_it_now(
     reminded: MailServer, monkeypatch: pytest.MonkeyPatch, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Delivery.objects.filter(recipient_user_id=AGENT).delete()
-    opened, late = channels.Email._opened, [True]
 
-    def open_after_the_lease(channel: channels.Email) -> Any:
-        if late:
-            late.clear()
-            make_due()
-            assert send() == {"sent": 1}
-            reminded.refusals["client@example.test"] = answer
-        return opened(channel)
+    def another_sends() -> None:
+        assert send() == {"sent": 1}
+        reminded.refusals["client@example.test"] = answer
 
-    monkeypatch.setattr(channels.Email, "_opened", open_after_the_lease)
+    meanwhile(monkeypatch, another_sends)
 
     assert send() == {"lost": 1}
 
@@ -205,18 +214,13 @@ def test_what_a_late_sender_has_sent_is_not_sent_by_the_next_one(
     reminded: MailServer, monkeypatch: pytest.MonkeyPatch, answer: str, noted: str
 ) -> None:
     Delivery.objects.filter(recipient_user_id=AGENT).delete()
-    opened, late = channels.Email._opened, [True]
 
-    def open_after_the_lease(channel: channels.Email) -> Any:
-        if late:
-            late.clear()
-            make_due()
-            reminded.refusals["client@example.test"] = answer
-            assert send() == {noted: 1}
-            reminded.refusals.clear()
-        return opened(channel)
+    def another_is_refused() -> None:
+        reminded.refusals["client@example.test"] = answer
+        assert send() == {noted: 1}
+        reminded.refusals.clear()
 
-    monkeypatch.setattr(channels.Email, "_opened", open_after_the_lease)
+    meanwhile(monkeypatch, another_is_refused)
 
     assert send() == {"sent": 1}
     make_due()
